@@ -1,0 +1,42 @@
+# Everything poem links against. Required parts stop the configuration; optional ones switch a feature off
+# with a message.
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
+find_package(Torch REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(PkgConfig QUIET)
+
+# LibTorch's flags as one target, so that its headers count as system headers.
+add_library(poem_torch INTERFACE)
+set_target_properties(poem_torch PROPERTIES EXPORT_NAME torch)
+target_link_libraries(poem_torch INTERFACE ${TORCH_LIBRARIES})
+separate_arguments(POEM_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(poem_torch INTERFACE ${POEM_TORCH_FLAGS})
+
+add_library(poem_dependencies INTERFACE)
+target_link_libraries(poem_dependencies INTERFACE spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp
+                      JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads OpenMP::OpenMP_CXX)
+
+# Optional: cblas (dsyrk for the posterior's statistics), matio (SVHN's .mat), libarchive (zip, tar).
+function(poem_optional feature what)
+  if(PkgConfig_FOUND)
+    pkg_search_module(${feature} QUIET IMPORTED_TARGET ${ARGN})
+  endif()
+  if(${feature}_FOUND)
+    target_link_libraries(poem_dependencies INTERFACE PkgConfig::${feature})
+    target_compile_definitions(poem_dependencies INTERFACE POEM_HAS_${feature})
+  else()
+    message(STATUS "poem: ${ARGN} not found: ${what}")
+  endif()
+endfunction()
+poem_optional(CBLAS "posterior statistics fall back to panelled products" openblas cblas)
+poem_optional(MATIO "SVHN .mat files cannot be read" matio)
+poem_optional(ARCHIVE "zip and tar archives cannot be read" libarchive)

@@ -1,0 +1,146 @@
+#include "core/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/error.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string remedy_for(int code) {
+  switch (code) {
+    case ENOENT:
+      return "check the path";
+    case EACCES:
+    case EPERM:
+      return "change its permissions or choose another place";
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space or choose another disk";
+    case EROFS:
+      return "choose a place that can be written";
+    default:
+      return "";
+  }
+}
+
+[[noreturn]] void fail_with(const std::string& path, const std::string& action, int code) {
+  throw Error(path, fmt::format("cannot {}: {}", action, std::strerror(code)), remedy_for(code));
+}
+
+// An open descriptor that closes itself.
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
+
+int open_to_read(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_with(path, "open", errno);
+  struct stat info;
+  if (::fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
+    ::close(descriptor);
+    throw Error(path, "is a folder", "name a file");
+  }
+  return descriptor;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  const Descriptor file{open_to_read(path)};
+  std::string content;
+  char block[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(file.number, block, sizeof block);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_with(path, "read", errno);
+    if (got == 0) return content;
+    content.append(block, static_cast<size_t>(got));
+  }
+}
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".tmp") {
+  if (fs::is_directory(path)) throw Error(path, "is a folder", "name a file");
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_with(path_, "create", errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const char* action) const { fail_with(path_, action, errno); }
+
+void AtomicFile::write(const void* data, size_t bytes) {
+  write_at(size_, data, bytes);
+  size_ += bytes;
+}
+
+void AtomicFile::write_at(uint64_t offset, const void* data, size_t bytes) {
+  const auto* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t done = ::pwrite(descriptor_, next, bytes, static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("write");
+    next += done;
+    offset += static_cast<uint64_t>(done);
+    bytes -= static_cast<size_t>(done);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail("write");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("create");
+  ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+void write_file(const std::string& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+MappedFile::MappedFile(const std::string& path) {
+  const Descriptor file{open_to_read(path)};
+  struct stat info;
+  if (::fstat(file.number, &info) != 0) fail_with(path, "read", errno);
+  size_ = static_cast<size_t>(info.st_size);
+  if (size_ == 0) throw Error(path, "is empty", "write the file again");
+  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.number, 0);
+  if (memory == MAP_FAILED) fail_with(path, "map", errno);
+  memory_ = std::shared_ptr<const void>(
+      memory, [size = size_](const void* p) { ::munmap(const_cast<void*>(p), size); });
+}
+
+void make_output_folder(const std::string& path, bool force) {
+  std::error_code code;
+  if (fs::exists(path, code)) {
+    if (!fs::is_directory(path)) throw Error(path, "is a file, a folder is needed", "choose another name");
+    if (!fs::is_empty(path, code)) {
+      if (!force) throw Error(path, "exists already", "choose another folder, or --force to replace it");
+      fs::remove_all(path, code);
+      if (code) fail_with(path, "replace", code.value());
+    }
+  }
+  fs::create_directories(path, code);
+  if (code) fail_with(path, "create", code.value());
+  if (::access(path.c_str(), W_OK) != 0) fail_with(path, "write into", errno);
+}
+
+}  // namespace poem

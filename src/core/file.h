@@ -1,0 +1,55 @@
+// Files and folders: reading whole, writing atomically, mapping. Every failure is a poem::Error that names
+// the path and the system's reason.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace poem {
+
+std::string read_file(const std::string& path);
+
+// A file that appears under its name only when complete: bytes go to PATH.tmp, commit() syncs and renames.
+// Without commit() the destructor removes the temporary file.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void write_at(uint64_t offset, const void* data, size_t bytes);  // overwrites what is there already
+  uint64_t size() const { return size_; }
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* action) const;
+  std::string path_, temporary_;
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+};
+
+void write_file(const std::string& path, std::string_view content);  // atomically
+
+// A whole file mapped read-only; copies share the mapping.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  const uint8_t* data() const { return static_cast<const uint8_t*>(memory_.get()); }
+  size_t size() const { return size_; }
+  std::shared_ptr<const void> keep_alive() const { return memory_; }
+
+ private:
+  std::shared_ptr<const void> memory_;
+  size_t size_ = 0;
+};
+
+// Makes a new output folder (parents too). One that exists and is not empty is an Error unless `force`,
+// which replaces the whole folder.
+void make_output_folder(const std::string& path, bool force);
+
+}  // namespace poem

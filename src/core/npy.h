@@ -1,0 +1,19 @@
+// NumPy's .npy and .npz files as tensors. Types: bool, (u)int8, int16, int32, int64, float16, float32,
+// float64.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+
+namespace poem {
+
+// Throws poem::Error when the file is missing, truncated, of an unknown type, byte order or layout.
+at::Tensor read_npy(const std::string& path);
+void write_npy(const std::string& path, const at::Tensor& array);  // atomically
+
+// All arrays of an .npz (stored or deflated), by name without ".npy".
+std::map<std::string, at::Tensor> read_npz(const std::string& path);
+void write_npz(const std::string& path, const std::map<std::string, at::Tensor>& arrays);  // atomically
+
+}  // namespace poem

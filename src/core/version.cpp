@@ -1,0 +1,5 @@
+#include "core/version.h"
+
+namespace poem {
+const char* version() { return POEM_VERSION; }
+}  // namespace poem

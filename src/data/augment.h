@@ -1,0 +1,33 @@
+// Cuts batches out of image sets: random crop with padding, flip, colour jitter, resize, on whole uint8
+// batches. What is cut is decided by a 64-bit seed a crop, so an (image, crop) pair can be stored in 16 bytes
+// and cut again at any time: that is how mined outliers, the queue and checkpoints refer to images.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "data/image_set.h"
+
+namespace poem {
+
+struct Crop {  // one view of one image
+  int64_t image;
+  uint64_t seed;
+};
+
+struct Augmentation {
+  int64_t size = 32;        // side of what is cut
+  int64_t padding = 4;      // zeros around the image before the random crop
+  bool random_crop = true;  // false: the centre
+  bool flip = true;         // mirror left-right with probability 1/2
+  bool resize =
+      false;  // resize the image to `size` (area averaging) before cropping; false: crop from the original
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;  // colour jitter; 0 is off
+};
+
+// No randomness: the whole image resized to `size` if it is larger, else its centre.
+Augmentation plain(int64_t size);
+
+// uint8 n×C×size×size, row i being crops[i] of images.pixels. float32 points pass through unchanged.
+at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
+
+}  // namespace poem

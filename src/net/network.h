@@ -1,0 +1,56 @@
+// A classifier in two halves: features φ(x), and logits from features. Pixels go in raw (0 … 255);
+// normalisation is part of the network, so an exported detector needs no other preprocessing.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace poem {
+
+// What it takes to build a network again; saved with every detector.
+struct NetworkSpec {
+  std::string name = "densenet";           // densenet, wideresnet, resnet18, mlp
+  int64_t depth = 100;                     // densenet 3n+4, wideresnet 6n+4
+  int64_t growth = 12;                     // densenet
+  int64_t width = 1;                       // wideresnet: widening factor
+  std::vector<int64_t> hidden = {64, 64};  // mlp
+  std::string init =
+      "he";  // he: N(0, sqrt(2 / (k² out))); authors: N(0, sqrt(2 / layers a block)) for densenet
+  int64_t channels = 3;                              // of the input
+  int64_t classes = 10;                              // outputs
+  std::vector<double> mean = {125.3, 123.0, 113.9};  // subtracted from the pixels, one a channel
+  std::vector<double> std = {63.0, 62.1, 66.7};      // divided by
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  // n×C×H×W, uint8 or float32, any H and W the depth allows → float32 n×feature_count().
+  virtual at::Tensor features(const at::Tensor& images) = 0;
+  // n×m → n×classes.
+  virtual at::Tensor logits(const at::Tensor& features) = 0;
+  virtual int64_t feature_count() const = 0;
+
+  using Named = std::vector<std::pair<std::string, at::Tensor>>;
+  virtual Named parameters() const = 0;  // trained by gradient descent
+  virtual Named buffers() const = 0;     // BatchNorm's running statistics
+  virtual void train(bool on) = 0;       // true: BatchNorm uses the batch; false: the running statistics
+  virtual void to(const at::Device& device) = 0;
+
+  const NetworkSpec& spec() const { return spec_; }
+
+ protected:
+  explicit Network(NetworkSpec spec) : spec_(std::move(spec)) {}
+  NetworkSpec spec_;
+};
+
+// Weights are drawn from Stream(seed, "init", parameter index), independent of the outputs' count but for the
+// last layer. An unknown name or an impossible depth is a poem::Error.
+std::unique_ptr<Network> make_network(const NetworkSpec& spec, uint64_t seed);
+
+}  // namespace poem
