@@ -1,0 +1,233 @@
+#include "core/keys.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <type_traits>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/text.h"
+
+namespace poem {
+namespace {
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <class T>
+const char* type_name() {
+  if constexpr (std::is_same_v<T, bool>) return "true or false";
+  if constexpr (std::is_same_v<T, int64_t>) return "integer";
+  if constexpr (std::is_same_v<T, double>) return "number";
+  if constexpr (std::is_same_v<T, std::string>) return "text";
+  if constexpr (std::is_same_v<T, std::vector<int64_t>>) return "list of integers";
+  if constexpr (std::is_same_v<T, std::vector<double>>) return "list of numbers";
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) return "list of texts";
+}
+
+// A value's text in error messages: short, on one line.
+std::string shown(const YAML::Node& node) {
+  std::string text = YAML::Dump(node);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+}
+
+template <class T>
+void check(const T& value, const Key& key, const std::string& where) {
+  const Allowed& allowed = key.allowed;
+  bool fine = true;
+  if constexpr (std::is_same_v<T, std::string>) {
+    const auto& choices = allowed.choices;
+    if (choices.empty() || std::count(choices.begin(), choices.end(), value) > 0) return;
+    throw Error(where, fmt::format("{} is '{}'", key.name, value),
+                fmt::format("nearest is '{}'; known: {}", nearest(value, choices), listed(choices)));
+  } else if constexpr (!std::is_same_v<T, bool>) {
+    const auto number = static_cast<double>(value);
+    fine = std::isfinite(number) && number >= allowed.low && number <= allowed.high;
+  }
+  if (!fine) {
+    throw Error(where, fmt::format("{} is {}, out of range", key.name, value),
+                "allowed: " + allowed_text(key));
+  }
+}
+
+template <class T>
+T parse_scalar(const YAML::Node& node, const Key& key, const std::string& where) {
+  try {
+    if (!node.IsScalar()) throw YAML::BadConversion(node.Mark());
+    auto value = node.as<T>();
+    check(value, key, where);
+    return value;
+  } catch (const YAML::Exception&) {
+    throw Error(where, fmt::format("{} is '{}'", key.name, shown(node)), "it must be: " + type_text(key));
+  }
+}
+
+void assign(const Key& key, const YAML::Node& node, const std::string& where) {
+  std::visit(
+      [&](auto* target) {
+        using T = std::remove_pointer_t<decltype(target)>;
+        if constexpr (IsVector<T>::value) {
+          if (!node.IsSequence()) {
+            throw Error(where, fmt::format("{} is '{}'", key.name, shown(node)),
+                        "it must be a " + type_text(key) + " such as [a, b]");
+          }
+          T values;
+          for (const auto& member : node) {
+            values.push_back(parse_scalar<typename T::value_type>(member, key, where));
+          }
+          *target = std::move(values);
+        } else {
+          *target = parse_scalar<T>(node, key, where);
+        }
+      },
+      key.value);
+}
+
+const Key& find_key(const std::vector<Key>& keys, const std::string& name, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& key : keys) {
+    if (key.name == name) return key;
+    names.push_back(key.name);
+  }
+  throw Error(where, fmt::format("unknown key '{}'", name),
+              fmt::format("nearest is '{}'; 'poem config' lists all", nearest(name, names)));
+}
+
+void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std::string& prefix,
+                 const std::string& path, std::set<std::string>& seen) {
+  for (const auto& item : node) {
+    const std::string name = prefix + item.first.as<std::string>();
+    const std::string where = fmt::format("{}:{}", path, item.first.Mark().line + 1);
+    if (item.second.IsMap()) {
+      assign_tree(keys, item.second, name + ".", path, seen);
+      continue;
+    }
+    const Key& key = find_key(keys, name, where);
+    if (!seen.insert(name).second) throw Error(where, "key '" + name + "' appears twice", "keep one");
+    assign(key, item.second, where);
+  }
+}
+
+std::string quoted(const std::string& text) {
+  YAML::Emitter out;
+  out << text;
+  return text.empty() ? "\"\"" : out.c_str();
+}
+
+std::string number_text(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+template <class T>
+std::string scalar_text(const T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return quoted(value);
+  } else {
+    return fmt::format("{}", value);
+  }
+}
+
+}  // namespace
+
+Allowed between(double low, double high) { return {low, high, {}}; }
+Allowed at_least(double low) { return {low, std::numeric_limits<double>::infinity(), {}}; }
+Allowed one_of(std::vector<std::string> choices) {
+  Allowed allowed;
+  allowed.choices = std::move(choices);
+  return allowed;
+}
+
+void read_yaml(const std::vector<Key>& keys, const std::string& path) {
+  YAML::Node root;
+  try {
+    root = YAML::Load(read_file(path));
+  } catch (const YAML::ParserException& e) {
+    throw Error(fmt::format("{}:{}", path, e.mark.line + 1), "is not valid YAML: " + e.msg,
+                "mend the line; 'poem config' prints a whole example");
+  }
+  if (root.IsNull()) return;
+  if (!root.IsMap()) throw Error(path, "is not a map of keys", "'poem config' prints an example");
+  std::set<std::string> seen;
+  assign_tree(keys, root, "", path, seen);
+}
+
+void set_key(const std::vector<Key>& keys, const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  if (equals == std::string::npos) throw Error("--set " + assignment, "has no '='", "write --set key=value");
+  const std::string name = assignment.substr(0, equals), where = "--set " + assignment;
+  const Key& key = find_key(keys, name, where);
+  YAML::Node node;
+  try {
+    node = YAML::Load(assignment.substr(equals + 1));
+  } catch (const YAML::ParserException& e) {
+    throw Error(where, "is not valid YAML: " + e.msg, "quote the value");
+  }
+  if (node.IsNull() && std::holds_alternative<std::string*>(key.value)) node = YAML::Node("");
+  assign(key, node, where);
+}
+
+std::string value_text(const Key& key) {
+  return std::visit(
+      [](auto* value) {
+        using T = std::remove_pointer_t<decltype(value)>;
+        if constexpr (IsVector<T>::value) {
+          std::vector<std::string> parts;
+          for (const auto& member : *value) parts.push_back(scalar_text(member));
+          return fmt::format("[{}]", fmt::join(parts, ", "));
+        } else {
+          return scalar_text(*value);
+        }
+      },
+      key.value);
+}
+
+std::string allowed_text(const Key& key) {
+  const Allowed& allowed = key.allowed;
+  if (!allowed.choices.empty()) return fmt::format("{}", fmt::join(allowed.choices, ", "));
+  const std::string low = number_text(allowed.low), high = number_text(allowed.high);
+  if (low.empty() && high.empty()) return "";
+  if (high.empty()) return "at least " + low;
+  if (low.empty()) return "at most " + high;
+  return low + " … " + high;
+}
+
+std::string type_text(const Key& key) {
+  return std::visit(
+      [](auto* value) { return std::string(type_name<std::remove_pointer_t<decltype(value)>>()); },
+      key.value);
+}
+
+std::string to_yaml(const std::vector<Key>& keys, bool with_meaning) {
+  std::string text, section;
+  for (const auto& key : keys) {
+    const auto dot = key.name.find('.');
+    const std::string own = dot == std::string::npos ? "" : key.name.substr(0, dot);
+    if (own != section) text += own + ":\n";
+    section = own;
+    const std::string indent = own.empty() ? "" : "  ";
+    if (with_meaning) {
+      const std::string allowed = allowed_text(key);
+      text += fmt::format("{}# {}{}\n", indent, key.meaning, allowed.empty() ? "" : " [" + allowed + "]");
+    }
+    text +=
+        fmt::format("{}{}: {}\n", indent, own.empty() ? key.name : key.name.substr(dot + 1), value_text(key));
+  }
+  return text;
+}
+
+std::string to_markdown(const std::vector<Key>& keys) {
+  std::string text = "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
+  for (const auto& key : keys) {
+    text += fmt::format("| `{}` | {} | `{}` | {} | {} |\n", key.name, type_text(key), value_text(key),
+                        allowed_text(key), key.meaning);
+  }
+  return text;
+}
+
+}  // namespace poem

@@ -1,0 +1,47 @@
+// Declared configuration keys: a table binds each name to a variable with its range and one line of meaning;
+// parsing, checking, printing and the reference page all come from that table.
+//
+//   std::vector<Key> keys = {{"train.epochs", &epochs, "passes over the ID images", between(1, 1e6)}};
+//   read_yaml(keys, "my.yaml");
+//   set_key(keys, "train.epochs=3");
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace poem {
+
+struct Allowed {  // numbers: low … high (lists: each member); texts: one of `choices`, or any if empty
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  std::vector<std::string> choices = {};
+};
+Allowed between(double low, double high);
+Allowed at_least(double low);
+Allowed one_of(std::vector<std::string> choices);
+
+struct Key {
+  std::string name;  // "section.key", or "key"
+  std::variant<bool*, int64_t*, double*, std::string*, std::vector<int64_t>*, std::vector<double>*,
+               std::vector<std::string>*>
+      value;
+  std::string meaning;
+  Allowed allowed = {};
+};
+
+// Errors name the file and line (or "--set"), the value, and the nearest key or the allowed values.
+void read_yaml(const std::vector<Key>& keys, const std::string& path);
+void set_key(const std::vector<Key>& keys, const std::string& assignment);  // "a.b=value", value in YAML
+
+std::string value_text(const Key& key);    // as YAML
+std::string allowed_text(const Key& key);  // "1 … 100", "he, authors", ""
+std::string type_text(const Key& key);     // "integer", "list of numbers", …
+
+// All keys as a YAML document, with their meaning as comments if asked.
+std::string to_yaml(const std::vector<Key>& keys, bool with_meaning);
+// The same as a Markdown table for the documentation.
+std::string to_markdown(const std::vector<Key>& keys);
+
+}  // namespace poem

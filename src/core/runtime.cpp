@@ -1,0 +1,71 @@
+#include "core/runtime.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <malloc.h>
+#include <torch/version.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "core/error.h"
+
+#ifdef POEM_HAS_CBLAS
+extern "C" void openblas_set_num_threads(int) __attribute__((weak));  // absent from other BLAS libraries
+#endif
+
+namespace poem {
+namespace {
+
+std::atomic<bool> interrupt_seen{false};
+
+void note_interrupt(int) {
+  interrupt_seen = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace
+
+void set_up_runtime(int threads) {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+  mallopt(M_TOP_PAD, 64 << 20);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int count = threads > 0 ? threads : std::max(cores, 1);
+  at::set_num_threads(count);
+#ifdef POEM_HAS_CBLAS
+  if (openblas_set_num_threads != nullptr) openblas_set_num_threads(count);
+#endif
+}
+
+Runtime runtime() {
+  // LibTorch 1.13 tells the CPU capability only inside this text.
+  const std::string config = at::show_config(), label = "CPU capability usage: ";
+  const auto start = config.find(label);
+  std::string capability = "unknown";
+  if (start != std::string::npos) {
+    const auto begin = start + label.size();
+    capability = config.substr(begin, config.find('\n', begin) - begin);
+  }
+  return {at::get_num_threads(), TORCH_VERSION, capability};
+}
+
+c10::Device pick_device(const std::string& name) {
+  const bool cuda = at::hasCUDA() && at::globalContext().hasCUDA();
+  if (name == "cpu" || (name == "auto" && !cuda)) return c10::Device(c10::kCPU);
+  if (name != "cuda" && name != "auto") {
+    throw Error("--device " + name, "is unknown", "known: auto, cpu and cuda");
+  }
+  if (!cuda) {
+    throw Error("--device cuda", "there is no CUDA device that this LibTorch can use",
+                "use --device cpu, or build against a LibTorch with CUDA (preset cuda)");
+  }
+  return c10::Device(c10::kCUDA, 0);
+}
+
+void catch_interrupts() { std::signal(SIGINT, note_interrupt); }
+bool interrupted() { return interrupt_seen; }
+
+}  // namespace poem

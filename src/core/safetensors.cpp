@@ -1,0 +1,121 @@
+#include "core/safetensors.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace poem {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::pair<at::ScalarType, const char*> kTypes[] = {
+    {at::kByte, "U8"},       {at::kChar, "I8"},  {at::kShort, "I16"}, {at::kInt, "I32"},
+    {at::kLong, "I64"},      {at::kHalf, "F16"}, {at::kFloat, "F32"}, {at::kDouble, "F64"},
+    {at::kBFloat16, "BF16"}, {at::kBool, "BOOL"}};
+
+[[noreturn]] void damaged(const std::string& path, const std::string& what) {
+  throw Error(path, "is not a whole safetensors file: " + what, "write or copy the file again");
+}
+
+const char* type_name(at::ScalarType type) {
+  for (const auto& [scalar, name] : kTypes) {
+    if (scalar == type) return name;
+  }
+  AT_ERROR("no safetensors type for ", type);
+}
+
+at::ScalarType scalar_type(const std::string& name, const std::string& path) {
+  for (const auto& [scalar, known] : kTypes) {
+    if (name == known) return scalar;
+  }
+  damaged(path, "unknown type " + name);
+}
+
+at::Tensor read_one(const json& entry, const std::string& data, const std::string& path) {
+  const auto type = scalar_type(entry.at("dtype").get<std::string>(), path);
+  const auto shape = entry.at("shape").get<std::vector<int64_t>>();
+  const auto begin = entry.at("data_offsets").at(0).get<size_t>(),
+             end = entry.at("data_offsets").at(1).get<size_t>();
+  int64_t bytes = static_cast<int64_t>(c10::elementSize(type));
+  for (int64_t n : shape) {
+    if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) damaged(path, "impossible shape");
+  }
+  if (begin > end || end > data.size() || static_cast<int64_t>(end - begin) != bytes) {
+    damaged(path, fmt::format("a tensor at bytes {} to {} of {}", begin, end, data.size()));
+  }
+  at::Tensor tensor = at::empty(shape, at::TensorOptions(type));
+  if (end > begin) std::memcpy(tensor.data_ptr(), data.data() + begin, end - begin);
+  return tensor;
+}
+
+}  // namespace
+
+const at::Tensor& TensorFile::tensor(const std::string& name) const {
+  const auto found = tensors.find(name);
+  if (found == tensors.end())
+    throw Error(path, "has no tensor '" + name + "'", "it was made by something else");
+  return found->second;
+}
+
+const std::string& TensorFile::text(const std::string& name) const {
+  const auto found = metadata.find(name);
+  if (found == metadata.end())
+    throw Error(path, "has no entry '" + name + "'", "it was made by something else");
+  return found->second;
+}
+
+void write_safetensors(const std::string& path, const TensorFile& file) {
+  json header = json::object();
+  if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
+  std::vector<at::Tensor> parts;
+  size_t offset = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    parts.push_back(tensor.detach().cpu().contiguous());
+    const size_t bytes = parts.back().nbytes();
+    header[name] = {{"dtype", type_name(tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // so that the data is aligned
+  const uint64_t length = text.size();
+  AtomicFile out(path);
+  out.write(&length, sizeof length);
+  out.write(text);
+  for (const auto& part : parts) out.write(part.data_ptr(), part.nbytes());
+  out.commit();
+}
+
+TensorFile read_safetensors(const std::string& path) {
+  std::string content = read_file(path);
+  uint64_t length = 0;
+  if (content.size() < sizeof length) damaged(path, fmt::format("{} bytes", content.size()));
+  std::memcpy(&length, content.data(), sizeof length);
+  if (length > content.size() - sizeof length) damaged(path, "its header is cut off");
+  try {
+    const json header = json::parse(content.substr(sizeof length, length));
+    content.erase(0, sizeof length + length);
+    TensorFile file;
+    file.path = path;
+    for (const auto& [name, entry] : header.items()) {
+      if (name == "__metadata__") {
+        file.metadata = entry.get<std::map<std::string, std::string>>();
+      } else {
+        file.tensors[name] = read_one(entry, content, path);
+      }
+    }
+    return file;
+  } catch (const json::exception& e) {
+    damaged(path, e.what());
+  }
+}
+
+}  // namespace poem

@@ -1,0 +1,14 @@
+// Small helpers on names: the nearest known one, and lists of them, for error messages.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace poem {
+
+// The member of `known` with the smallest edit distance to `name`; empty if there is none.
+std::string nearest(const std::string& name, const std::vector<std::string>& known);
+
+// "a, b and c".
+std::string listed(const std::vector<std::string>& names);
+
+}  // namespace poem

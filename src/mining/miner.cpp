@@ -1,0 +1,126 @@
+#include "mining/miner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "mining/select.h"
+
+namespace poem {
+
+// One function a miner, each in a file of its own.
+std::unique_ptr<Miner> make_random_miner();
+std::unique_ptr<Miner> make_thompson_miner();
+
+namespace {
+
+const std::vector<std::pair<std::string, std::unique_ptr<Miner> (*)()>> kMiners = {
+    {"random", make_random_miner},
+    {"thompson", make_thompson_miner},
+};
+
+// Leaves the `limit` best crops of each image; the others can no longer be mined. Repeats are neighbours in
+// the pool.
+void limit_repeats(const std::vector<Crop>& pool, int64_t limit, std::vector<float>& rank) {
+  std::vector<size_t> repeats;
+  for (size_t begin = 0, end; begin < pool.size(); begin = end) {
+    for (end = begin + 1; end < pool.size() && pool[end].image == pool[begin].image;) ++end;
+    if (static_cast<int64_t>(end - begin) <= limit) continue;
+    repeats.resize(end - begin);
+    std::iota(repeats.begin(), repeats.end(), begin);
+    std::stable_sort(repeats.begin(), repeats.end(), [&](size_t a, size_t b) { return rank[a] > rank[b]; });
+    for (size_t i = limit; i < repeats.size(); ++i)
+      rank[repeats[i]] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+int64_t available(const std::vector<Crop>& pool, int64_t limit) {
+  if (limit == 0) return static_cast<int64_t>(pool.size());
+  int64_t total = 0, run = 0;
+  for (size_t i = 0; i < pool.size(); ++i) {
+    run = i > 0 && pool[i].image == pool[i - 1].image ? run + 1 : 1;
+    if (run <= limit) ++total;
+  }
+  return total;
+}
+
+std::vector<int64_t> select(const MiningTask& task, std::vector<float> rank) {
+  if (task.max_per_image > 0) limit_repeats(task.pool, task.max_per_image, rank);
+  TopN best(task.select);
+  best.offer(rank.data(), static_cast<int64_t>(rank.size()), 0);
+  return best.take();
+}
+
+std::vector<int64_t> distinct_images(const std::vector<Crop>& crops) {
+  std::vector<int64_t> images;
+  images.reserve(crops.size());
+  for (const Crop& crop : crops) images.push_back(crop.image);
+  std::sort(images.begin(), images.end());
+  images.erase(std::unique(images.begin(), images.end()), images.end());
+  return images;
+}
+
+double shared(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {  // both ascending
+  std::vector<int64_t> both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return static_cast<double>(both.size()) / static_cast<double>(std::max<size_t>(a.size(), 1));
+}
+
+template <class Function>
+double mean_over(const std::vector<int64_t>& indices, Function value) {
+  double sum = 0;
+  for (int64_t i : indices) sum += value(i);
+  return sum / static_cast<double>(std::max<size_t>(indices.size(), 1));
+}
+
+}  // namespace
+
+std::vector<std::string> miner_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : kMiners) names.push_back(name);
+  return names;
+}
+
+std::unique_ptr<Miner> make_miner(const std::string& name) {
+  for (const auto& [known, make] : kMiners) {
+    if (known == name) return make();
+  }
+  throw Error("mining.miner", "is '" + name + "'", "known: " + listed(miner_names()));
+}
+
+Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
+  const int64_t offered = available(task.pool, task.max_per_image);
+  if (task.select > offered) {
+    throw Error("mining.select", fmt::format("is {}, but the pool offers only {}", task.select, offered),
+                "raise mining.pool or mining.max_per_image, or lower mining.select");
+  }
+  const PoolScores scores = miner.score(task);
+  const std::vector<int64_t> chosen = select(task, scores.rank);
+
+  Mined mined;
+  for (int64_t i : chosen) mined.crops.push_back(task.pool[i]);
+  const auto images = distinct_images(mined.crops);
+  MiningDiagnostics& d = mined.diagnostics;
+  d.distinct_images = static_cast<int64_t>(images.size());
+  if (!last.empty()) d.last_overlap = shared(images, distinct_images(last));
+  if (!scores.other.empty()) d.draw_overlap = shared(chosen, select(task, scores.other));
+  if (!scores.logit.empty()) {
+    std::vector<int64_t> all(task.pool.size());
+    std::iota(all.begin(), all.end(), int64_t{0});
+    const auto magnitude = [&](int64_t i) { return std::abs(double{scores.logit[i]}); };
+    const auto p_outlier = [&](int64_t i) { return 1 / (1 + std::exp(-double{scores.logit[i]})); };
+    d.pool_abs_logit = mean_over(all, magnitude);
+    d.mined_abs_logit = mean_over(chosen, magnitude);
+    d.pool_p_outlier = mean_over(all, p_outlier);
+    d.mined_p_outlier = mean_over(chosen, p_outlier);
+    d.spread = scores.spread;
+  }
+  return mined;
+}
+
+}  // namespace poem

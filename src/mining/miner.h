@@ -1,0 +1,77 @@
+// How outliers are chosen. A miner ranks the pool; what is common to all of them (limiting repeats, taking
+// the N best, diagnostics) is mine().
+//
+//   auto miner = make_miner("thompson");
+//   Mined mined = mine(*miner, {pool, n, max_per_image, features, &posterior, seed, epoch});
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/augment.h"
+#include "posterior/posterior.h"
+
+namespace poem {
+
+struct MiningSettings {
+  std::string miner = "thompson";
+  int64_t pool = 400000;        // S
+  int64_t select = 0;           // N; 0: as many as one epoch trains on
+  int64_t until = 0;            // epochs after which mining stops and the last mined set stays; 0: never
+  std::string first = "miner";  // the first epoch's choice: miner, or random
+  int64_t max_per_image = 0;    // how many crops of one image may be mined; 0: any number
+};
+
+// What a miner sees of an epoch.
+struct MiningTask {
+  const std::vector<Crop>& pool;
+  int64_t select;
+  int64_t max_per_image;
+  std::function<at::Tensor(const Crop*, int64_t)>
+      features;                // φ of a block of crops, float32 n×m, no gradient
+  const Posterior* posterior;  // null where the miner needs none
+  uint64_t seed;
+  int64_t epoch;
+};
+
+struct PoolScores {
+  std::vector<float> rank;   // one a pool entry; the largest are mined
+  std::vector<float> logit;  // f(x) = wᵀφ(x) of the draw; empty where the miner draws nothing
+  std::vector<float> other;  // the rank by an independent second draw; empty likewise
+  double spread = 0;         // standard deviation of wᵀφ over draws, averaged over the pool
+};
+
+class Miner {
+ public:
+  virtual ~Miner() = default;
+  virtual bool uses_posterior() const = 0;
+  virtual PoolScores score(const MiningTask& task) const = 0;
+};
+
+std::unique_ptr<Miner> make_miner(const std::string& name);
+std::vector<std::string> miner_names();
+
+// How the choice looks, logged every epoch. Empty: does not apply to this miner or epoch.
+struct MiningDiagnostics {
+  std::optional<double> pool_abs_logit, mined_abs_logit;  // mean |wᵀφ|
+  std::optional<double> pool_p_outlier, mined_p_outlier;  // mean sigmoid(wᵀφ)
+  std::optional<double> spread;                           // of wᵀφ over draws, mean over the pool
+  std::optional<double> draw_overlap;  // share of the mined set that a second draw selects too
+  std::optional<double> last_overlap;  // share of the distinct images mined the epoch before too
+  int64_t distinct_images = 0;
+};
+
+struct Mined {
+  std::vector<Crop> crops;  // ordered as in the pool
+  MiningDiagnostics diagnostics;
+};
+
+// `last` is the set mined the epoch before, or empty. N larger than what the pool offers is an Error.
+Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last);
+
+}  // namespace poem

@@ -1,0 +1,23 @@
+// Outliers at random: Energy (w. D_aux), the paper's comparison.
+#include "core/random.h"
+#include "mining/miner.h"
+
+namespace poem {
+namespace {
+
+class RandomMiner : public Miner {
+ public:
+  bool uses_posterior() const override { return false; }
+  PoolScores score(const MiningTask& task) const override {
+    Stream stream(task.seed, "random-miner", task.epoch);
+    PoolScores scores;
+    for (size_t i = 0; i < task.pool.size(); ++i) scores.rank.push_back(static_cast<float>(stream.uniform()));
+    return scores;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Miner> make_random_miner() { return std::make_unique<RandomMiner>(); }
+
+}  // namespace poem

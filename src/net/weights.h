@@ -1,0 +1,17 @@
+// A network's tensors to and from a file of named tensors, under a common prefix.
+#pragma once
+#include <string>
+
+#include "core/safetensors.h"
+#include "net/network.h"
+
+namespace poem {
+
+void store_weights(const Network& network, const std::string& prefix, TensorFile& file);
+// A tensor that is missing or of another shape is an Error naming the file.
+void load_weights(Network& network, const std::string& prefix, const TensorFile& file);
+
+// Copies file.tensor(name) into `target`, which keeps its layout and device; an Error if the shapes differ.
+void load_tensor(const TensorFile& file, const std::string& name, at::Tensor target);
+
+}  // namespace poem

@@ -1,0 +1,35 @@
+// Energy-regularised classification, the paper's objective:
+//   −log F_c(x) + β · [ E_in max(0, E(x) − m_in)² + E_out max(0, m_out − E(x))² ]
+#include <ATen/ATen.h>
+
+#include "objective/objective.h"
+
+namespace poem {
+namespace {
+
+class Energy : public Objective {
+ public:
+  explicit Energy(const ObjectiveSettings& settings) : settings_(settings) {}
+
+  Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels,
+                  const at::Tensor& outlier_logits) const override {
+    const at::Tensor classification = at::cross_entropy_loss(id_logits, labels);
+    at::Tensor regularisation = at::relu(energy(id_logits) - settings_.m_in).square().mean();
+    if (outlier_logits.size(0) > 0) {
+      regularisation = regularisation + at::relu(settings_.m_out - energy(outlier_logits)).square().mean();
+    }
+    return {classification + settings_.beta * regularisation, classification.detach(),
+            regularisation.detach()};
+  }
+
+ private:
+  ObjectiveSettings settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_energy(const ObjectiveSettings& settings) {
+  return std::make_unique<Energy>(settings);
+}
+
+}  // namespace poem

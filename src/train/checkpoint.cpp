@@ -1,0 +1,86 @@
+#include "train/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/runtime.h"
+#include "core/version.h"
+
+namespace poem {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "poem-checkpoint-1";
+
+json surroundings(at::Device device) {
+  const Runtime r = runtime();
+  return {{"threads", r.threads},
+          {"libtorch", r.libtorch},
+          {"cpu_capability", r.cpu_capability},
+          {"device", device.str()}};
+}
+
+json data_sizes(const TrainingData& data) {
+  return {{"train", data.train_rows.size()},
+          {"validation", data.validation_rows.size()},
+          {"outliers", data.outliers.pixels.defined() ? data.outliers.size() : 0}};
+}
+
+}  // namespace
+
+void store_crops(const std::vector<Crop>& crops, const std::string& name, TensorFile& file) {
+  at::Tensor table = at::empty({static_cast<int64_t>(crops.size()), 2}, at::kLong);
+  auto* out = table.data_ptr<int64_t>();
+  for (const Crop& crop : crops) {
+    *out++ = crop.image;
+    *out++ = static_cast<int64_t>(crop.seed);
+  }
+  file.tensors[name] = table;
+}
+
+std::vector<Crop> load_crops(const TensorFile& file, const std::string& name) {
+  const at::Tensor table = file.tensor(name);
+  const auto* in = table.data_ptr<int64_t>();
+  std::vector<Crop> crops;
+  for (int64_t i = 0; i < table.size(0); ++i)
+    crops.push_back({in[2 * i], static_cast<uint64_t>(in[2 * i + 1])});
+  return crops;
+}
+
+void write_checkpoint(const std::string& path, const Trainer& trainer, const TrainingData& data,
+                      at::Device device) {
+  TensorFile file;
+  trainer.store(file);
+  file.metadata["format"] = kFormat;
+  file.metadata["poem"] = version();
+  file.metadata["surroundings"] = surroundings(device).dump();
+  file.metadata["data"] = data_sizes(data).dump();
+  write_safetensors(path, file);
+}
+
+void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingData& data, at::Device device) {
+  const TensorFile file = read_safetensors(path);
+  if (const auto& format = file.text("format"); format != kFormat) {
+    throw Error(path, "is of format '" + format + "'", fmt::format("this poem reads {}", kFormat));
+  }
+  if (const json sizes = data_sizes(data); file.text("data") != sizes.dump()) {
+    throw Error(path,
+                fmt::format("was written with {} images, now there are {}", file.text("data"), sizes.dump()),
+                "restore the data, or train anew");
+  }
+  const json now = surroundings(device), then = json::parse(file.text("surroundings"));
+  for (const auto& [name, value] : now.items()) {
+    if (then.at(name) != value) {
+      spdlog::warn("resuming with {} {}, the run was at {}: the result may differ in its last bits", name,
+                   value.dump(), then.at(name).dump());
+    }
+  }
+  trainer.load(file);
+}
+
+}  // namespace poem

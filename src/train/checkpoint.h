@@ -1,0 +1,24 @@
+// What lies in a checkpoint beside the trainer's state: the format, what the bits depend on, and crops as
+// numbers.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/safetensors.h"
+#include "data/augment.h"
+#include "train/trainer.h"
+
+namespace poem {
+
+// (image, crop seed) pairs as one int64 n×2 tensor: images themselves are never stored.
+void store_crops(const std::vector<Crop>& crops, const std::string& name, TensorFile& file);
+std::vector<Crop> load_crops(const TensorFile& file, const std::string& name);
+
+void write_checkpoint(const std::string& path, const Trainer& trainer, const TrainingData& data,
+                      at::Device device);
+
+// An Error if the file is damaged, of another format, or belongs to other data; a warning if threads,
+// LibTorch, CPU capability or device differ from those it was written with, since bits may then differ.
+void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingData& data, at::Device device);
+
+}  // namespace poem

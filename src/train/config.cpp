@@ -1,0 +1,137 @@
+#include "train/config.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "detect/score.h"
+
+namespace poem {
+namespace {
+
+std::vector<std::string> with_none(std::vector<std::string> names) {
+  names.insert(names.begin(), "none");
+  return names;
+}
+
+void check(const Config& c, const std::string& path) {
+  const auto fail = [&](const std::string& what, const std::string& remedy) {
+    throw Error(path, what, remedy);
+  };
+  if (c.data.train.empty()) fail("data.train is missing", "name the labelled training images");
+  if (c.mining.miner != "none" && c.data.outliers.empty()) {
+    fail("data.outliers is missing", "name the auxiliary outliers, or set mining.miner: none");
+  }
+  if (c.network.mean.size() != c.network.std.size()) {
+    fail("network.mean and network.std differ in length", "give one number a channel in both");
+  }
+  for (const double s : c.network.std) {
+    if (s == 0) fail("network.std holds 0", "pixels are divided by it");
+  }
+  for (size_t i = 1; i < c.train.milestones.size(); ++i) {
+    if (c.train.milestones[i] <= c.train.milestones[i - 1])
+      fail("train.milestones do not ascend", "sort them");
+  }
+}
+
+}  // namespace
+
+std::vector<Key> keys(Config& c) {
+  return {
+      {"seed", &c.seed, "every random draw of the run follows from it", at_least(0)},
+      {"score", &c.score, "what ranks test inputs, higher is ID", one_of(score_names())},
+
+      {"data.train", &c.data.train, "labelled ID training images (docs/data.md lists the sources)"},
+      {"data.test", &c.data.test, "labelled ID test images; empty: no evaluation after training"},
+      {"data.outliers", &c.data.outliers, "auxiliary outliers; empty with mining.miner none"},
+      {"data.ood", &c.data.ood, "OOD test sets as NAME=SOURCE"},
+      {"data.size", &c.data.size, "side of the network's square input in pixels", between(1, 1024)},
+      {"data.validation", &c.data.validation,
+       "share of the ID training images never trained on; the saved threshold comes from it",
+       between(0, 0.5)},
+      {"data.skip_bad", &c.data.skip_bad, "leave out images that cannot be decoded, with a warning"},
+
+      {"augment.padding", &c.augment.padding, "ID images: zeros around the image before the random crop",
+       between(0, 256)},
+      {"augment.flip", &c.augment.flip, "ID images: mirror every other one"},
+      {"augment.brightness", &c.augment.brightness, "ID images: jitter, 0 is off (the authors' code: 0.2)",
+       between(0, 1)},
+      {"augment.contrast", &c.augment.contrast, "ID images: jitter, 0 is off (the authors' code: 0.2)",
+       between(0, 1)},
+      {"augment.saturation", &c.augment.saturation, "ID images: jitter, 0 is off (the authors' code: 0.2)",
+       between(0, 1)},
+      {"augment.hue", &c.augment.hue, "ID images: jitter in turns, 0 is off (the authors' code: 0.1)",
+       between(0, 0.5)},
+
+      {"outliers.fit", &c.outliers.fit, "crop data.size out of the original, or resize to data.size first",
+       one_of({"crop", "resize"})},
+      {"outliers.padding", &c.outliers.padding, "zeros around the image before the random crop",
+       between(0, 256)},
+      {"outliers.flip", &c.outliers.flip, "mirror every other one"},
+
+      {"network.name", &c.network.name, "backbone", one_of(network_names())},
+      {"network.depth", &c.network.depth, "densenet: 6n+4; wideresnet: 6n+4", between(4, 1000)},
+      {"network.growth", &c.network.growth, "densenet: channels a layer adds", between(1, 512)},
+      {"network.width", &c.network.width, "wideresnet: widening factor", between(1, 64)},
+      {"network.hidden", &c.network.hidden, "mlp: units of each hidden layer", between(1, 65536)},
+      {"network.init", &c.network.init,
+       "he: N(0, 2/(k² out)); authors: N(0, 2/layers a block), densenet only", one_of({"he", "authors"})},
+      {"network.mean", &c.network.mean, "subtracted from the pixels (0 … 255), one number a channel"},
+      {"network.std", &c.network.std, "what they are divided by then"},
+
+      {"objective.name", &c.objective.name, "what is minimised", one_of(objective_names())},
+      {"objective.beta", &c.objective.beta, "energy: weight β of L_reg", at_least(0)},
+      {"objective.m_in", &c.objective.m_in, "energy: margin of ID energies (the paper's text swaps the two)"},
+      {"objective.m_out", &c.objective.m_out, "energy: margin of outlier energies"},
+
+      {"mining.miner", &c.mining.miner, "how outliers are chosen", one_of(with_none(miner_names()))},
+      {"mining.pool", &c.mining.pool, "S, outliers scored an epoch", at_least(1)},
+      {"mining.select", &c.mining.select, "N, outliers mined an epoch; 0: as many as an epoch trains on",
+       at_least(0)},
+      {"mining.until", &c.mining.until, "epochs after which the last mined set stays; 0: mining never stops",
+       at_least(0)},
+      {"mining.first", &c.mining.first, "who chooses in the first epoch", one_of({"miner", "random"})},
+      {"mining.max_per_image", &c.mining.max_per_image, "crops of one image that may be mined; 0: any number",
+       at_least(0)},
+
+      {"posterior.prior_variance", &c.posterior.prior_variance, "Σ = this · I", between(1e-12, 1e12)},
+      {"posterior.noise_variance", &c.posterior.noise_variance, "σ² of the target logits",
+       between(1e-12, 1e12)},
+      {"posterior.scale", &c.posterior.scale,
+       "factor on the covariance: 1 as in the paper, 20 in the authors' code", between(1e-12, 1e12)},
+      {"posterior.target", &c.target, "target logit: + for outliers, − for ID", between(1e-6, 100)},
+      {"posterior.noise", &c.target_noise, "target noise: one draw a row, or a single one for ever",
+       one_of({"iid", "single"})},
+
+      {"queue.epochs", &c.queue.epochs, "epochs whose data the posterior holds", between(1, 1000)},
+      {"queue.features", &c.queue.features,
+       "stored: features of the epoch they were trained in; fresh: taken anew", one_of({"stored", "fresh"})},
+
+      {"train.epochs", &c.train.epochs, "passes over the ID images", between(1, 1000000)},
+      {"train.batch", &c.train.batch, "ID images a step", between(1, 1000000)},
+      {"train.outlier_batch", &c.train.outlier_batch, "outliers a step", between(1, 1000000)},
+      {"train.learning_rate", &c.train.learning_rate, "at the start", between(0, 1000)},
+      {"train.momentum", &c.train.momentum, "Nesterov's", between(0, 1)},
+      {"train.weight_decay", &c.train.weight_decay, "L2 penalty's weight", between(0, 1)},
+      {"train.schedule", &c.train.schedule, "how the learning rate falls", one_of({"step", "cosine"})},
+      {"train.milestones", &c.train.milestones, "step: shares of the training at which the rate drops",
+       between(0, 1)},
+      {"train.drop", &c.train.drop, "step: factor of each drop", between(0, 1)},
+  };
+}
+
+Config read_config(const std::string& path, const std::vector<std::string>& assignments) {
+  Config config;
+  const auto table = keys(config);
+  read_yaml(table, path);
+  for (const auto& assignment : assignments) set_key(table, assignment);
+  check(config, path);
+  return config;
+}
+
+std::string to_yaml(const Config& config) {
+  Config copy = config;
+  return to_yaml(keys(copy), false);
+}
+
+}  // namespace poem

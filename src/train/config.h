@@ -1,0 +1,73 @@
+// Everything a run can be told, in one place. The settings of a room are declared in that room; here they are
+// put together, and keys() binds each to its name, range and meaning.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/keys.h"
+#include "mining/miner.h"
+#include "net/network.h"
+#include "objective/objective.h"
+#include "posterior/posterior.h"
+
+namespace poem {
+
+struct DataSettings {
+  std::string train, test, outliers;  // sources as data/read.h takes them; test and outliers may be empty
+  std::vector<std::string> ood;       // NAME=SOURCE
+  int64_t size = 32;
+  double validation = 0.02;
+  bool skip_bad = false;
+};
+
+struct AugmentSettings {  // of ID training images
+  int64_t padding = 4;
+  bool flip = true;
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+};
+
+struct OutlierSettings {
+  std::string fit = "crop";  // crop, or resize
+  int64_t padding = 4;
+  bool flip = true;
+};
+
+struct QueueSettings {
+  int64_t epochs = 4;
+  std::string features = "stored";  // stored, or fresh
+};
+
+struct TrainSettings {
+  int64_t epochs = 100;
+  int64_t batch = 64, outlier_batch = 64;
+  double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
+  std::string schedule = "step";  // step, or cosine
+  std::vector<double> milestones = {0.5, 0.75,
+                                    0.9};  // step: shares of the training after which the rate drops
+  double drop = 0.1;
+};
+
+struct Config {
+  int64_t seed = 0;
+  DataSettings data;
+  AugmentSettings augment;
+  OutlierSettings outliers;
+  NetworkSpec network;
+  ObjectiveSettings objective;
+  MiningSettings mining;
+  PosteriorSettings posterior;
+  double target = 3;                 // logit regressed on: + for outliers, − for ID
+  std::string target_noise = "iid";  // iid, or single
+  QueueSettings queue;
+  TrainSettings train;
+  std::string score = "energy";
+};
+
+std::vector<Key> keys(Config& config);
+
+// Reads a YAML file, then applies "--set" assignments, then checks what concerns several keys.
+Config read_config(const std::string& path, const std::vector<std::string>& assignments);
+std::string to_yaml(const Config& config);
+
+}  // namespace poem

@@ -1,0 +1,109 @@
+#include "train/data.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "data/read.h"
+
+namespace poem {
+namespace {
+
+void split_validation(TrainingData& data, const Config& config) {
+  const int64_t n = data.id.size();
+  const auto held_out = static_cast<int64_t>(config.data.validation * static_cast<double>(n) + 0.5);
+  Stream stream(config.seed, "validation");
+  data.validation_rows = sample(n, held_out, stream);
+  auto next = data.validation_rows.begin();
+  for (int64_t row = 0; row < n; ++row) {
+    if (next != data.validation_rows.end() && *next == row) {
+      ++next;
+    } else {
+      data.train_rows.push_back(row);
+    }
+  }
+  if (data.train_rows.empty())
+    throw Error(config.data.train, "leaves no image to train on", "lower data.validation");
+}
+
+void check_channels(const ImageSet& images, const std::string& source, const Config& config) {
+  const auto expected = static_cast<int64_t>(config.network.mean.size());
+  if (images.channels() != expected) {
+    throw Error(source, fmt::format("has {} channels, network.mean has {}", images.channels(), expected),
+                "give network.mean and network.std one number a channel");
+  }
+}
+
+}  // namespace
+
+TrainingData load_training_data(const Config& config) {
+  TrainingData data;
+  const ReadOptions fitted{config.data.size, config.data.skip_bad}, original{0, config.data.skip_bad};
+  data.id = read_images(config.data.train, fitted);
+  if (!data.id.labelled()) {
+    throw Error(config.data.train, "has no labels", "training needs one sub-folder (or label) a class");
+  }
+  check_channels(data.id, config.data.train, config);
+  split_validation(data, config);
+
+  const AugmentSettings& a = config.augment;
+  data.id_cut = {config.data.size, a.padding,  true,         a.flip, false,
+                 a.brightness,     a.contrast, a.saturation, a.hue};
+  const bool resize = config.outliers.fit == "resize";
+  data.outlier_cut = {config.data.size, config.outliers.padding, true, config.outliers.flip, resize};
+  if (config.mining.miner != "none") {
+    data.outliers = read_images(config.data.outliers, original);
+    check_channels(data.outliers, config.data.outliers, config);
+  }
+  spdlog::info("{} ID images in {} classes ({} held out), {} outliers", data.id.size(),
+               data.id.class_names.size(), data.validation_rows.size(),
+               data.outliers.pixels.defined() ? data.outliers.size() : 0);
+  return data;
+}
+
+std::vector<Crop> id_crops(const TrainingData& data, uint64_t seed, int64_t epoch) {
+  Stream order(seed, "id-order", epoch);
+  std::vector<Crop> crops;
+  crops.reserve(data.train_rows.size());
+  for (int64_t i : permutation(static_cast<int64_t>(data.train_rows.size()), order)) {
+    const int64_t row = data.train_rows[i];
+    crops.push_back({row, Stream(seed, "id-crop", epoch, row).bits64()});
+  }
+  return crops;
+}
+
+ImageSet subset(const ImageSet& images, const std::vector<int64_t>& rows) {
+  const at::Tensor index = at::tensor(rows, at::kLong);
+  ImageSet part = images;
+  part.pixels = images.pixels.index_select(0, index);
+  if (images.labelled()) part.labels = images.labels.index_select(0, index);
+  return part;
+}
+
+TestData load_test_data(const std::string& id, const std::vector<std::string>& ood, int64_t size,
+                        bool skip_bad) {
+  TestData data;
+  const ReadOptions options{size, skip_bad};
+  std::set<std::string> names;
+  std::vector<std::pair<std::string, std::string>> sources;
+  for (const auto& entry : ood) {  // all names are checked before the first file is read
+    const auto equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size()) {
+      throw Error(entry, "is not NAME=PATH", "write for instance svhn=data/svhn");
+    }
+    sources.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+    if (!names.insert(sources.back().first).second) {
+      throw Error(entry, "repeats the name of an OOD set", "give each a name of its own");
+    }
+  }
+  data.id = read_images(id, options);
+  for (const auto& [name, source] : sources) data.ood.emplace_back(name, read_images(source, options));
+  return data;
+}
+
+}  // namespace poem

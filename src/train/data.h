@@ -1,0 +1,39 @@
+// The images of a run, and the crops of them that an epoch sees.
+#pragma once
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "data/augment.h"
+#include "data/image_set.h"
+#include "train/config.h"
+
+namespace poem {
+
+struct TrainingData {
+  ImageSet id;                           // all labelled training images
+  std::vector<int64_t> train_rows;       // those that are trained on
+  std::vector<int64_t> validation_rows;  // those held out (data.validation), at random by the seed
+  ImageSet outliers;                     // not defined with mining.miner none
+  Augmentation id_cut, outlier_cut;
+};
+
+// Reads what the config names and checks that it fits together; each mismatch is an Error.
+TrainingData load_training_data(const Config& config);
+
+// The ID crops of an epoch, one an image of train_rows, in the order they are trained on.
+std::vector<Crop> id_crops(const TrainingData& data, uint64_t seed, int64_t epoch);
+
+// The rows `rows` of a set, as a set of its own.
+ImageSet subset(const ImageSet& images, const std::vector<int64_t>& rows);
+
+// Test sets: the labelled ID images and (name, images) of every OOD set.
+struct TestData {
+  ImageSet id;
+  std::vector<std::pair<std::string, ImageSet>> ood;
+};
+// `ood` entries are NAME=SOURCE; a missing '=', an empty or a repeated name is an Error.
+TestData load_test_data(const std::string& id, const std::vector<std::string>& ood, int64_t size,
+                        bool skip_bad);
+
+}  // namespace poem

@@ -1,0 +1,40 @@
+#include "train/optimiser.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace poem {
+
+Nesterov::Nesterov(const Network& network, double momentum, double weight_decay)
+    : momentum_(momentum), weight_decay_(weight_decay) {
+  for (const auto& [name, parameter] : network.parameters()) {
+    parameters_.push_back(parameter);
+    velocity_.push_back(at::zeros_like(parameter));
+    velocities_.emplace_back(name, velocity_.back());
+  }
+}
+
+void Nesterov::step(double rate) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(parameters_.size());
+  for (const auto& parameter : parameters_) gradients.push_back(parameter.grad());
+  at::_foreach_add_(gradients, parameters_, weight_decay_);
+  at::_foreach_mul_(velocity_, momentum_);
+  at::_foreach_add_(velocity_, gradients);
+  at::_foreach_add_(gradients, velocity_, momentum_);
+  at::_foreach_add_(parameters_, gradients, -rate);
+  for (auto& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+double learning_rate(const TrainSettings& settings, double progress) {
+  if (settings.schedule == "cosine") return settings.learning_rate * 0.5 * (1 + std::cos(M_PI * progress));
+  double rate = settings.learning_rate;
+  for (const double milestone : settings.milestones) {
+    if (progress >= milestone) rate *= settings.drop;
+  }
+  return rate;
+}
+
+}  // namespace poem

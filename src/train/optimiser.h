@@ -1,0 +1,32 @@
+// Stochastic gradient descent with Nesterov momentum and weight decay, and the schedule of its learning rate.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "net/network.h"
+#include "train/config.h"
+
+namespace poem {
+
+class Nesterov {
+ public:
+  Nesterov(const Network& network, double momentum, double weight_decay);
+
+  // Takes the gradients of the last backward() and clears them:
+  //   g ← ∇ + weight_decay·p;  v ← momentum·v + g;  p ← p − rate·(g + momentum·v)
+  void step(double rate);
+
+  // v of every parameter, named as the parameters are.
+  const Network::Named& velocities() const { return velocities_; }
+
+ private:
+  std::vector<at::Tensor> parameters_, velocity_;
+  Network::Named velocities_;
+  double momentum_, weight_decay_;
+};
+
+// The rate of one step. `progress` is the share of all training steps already done, 0 … 1.
+double learning_rate(const TrainSettings& settings, double progress);
+
+}  // namespace poem

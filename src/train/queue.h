@@ -1,0 +1,57 @@
+// The queue: the data of the last epochs, from which the posterior is computed.
+//
+// `stored` keeps each epoch's statistics as they were when the epoch ended (the paper's words); `fresh` keeps
+// which crops were mined and takes their features anew (the authors' code), the ID images once with the
+// weight of their repeats.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "core/safetensors.h"
+#include "data/augment.h"
+#include "posterior/posterior.h"
+#include "posterior/targets.h"
+#include "train/config.h"
+#include "train/data.h"
+
+namespace poem {
+
+// How the queue looks at crops of ID images and of outliers: their features, a block at a time.
+struct FeatureExtractor {
+  std::function<at::Tensor(const Crop*, int64_t)> id, outliers;
+};
+
+class Queue {
+ public:
+  Queue(const Config& config, int64_t features);
+
+  // After epoch t: what it trained on joins, the oldest epoch leaves.
+  void push(int64_t epoch, const std::vector<Crop>& id, const std::vector<Crop>& mined,
+            const FeatureExtractor& extract);
+
+  // ΦΦᵀ and Φy of all that is queued. Fresh features are those of `data`'s ID crops of the last epoch queued.
+  Statistics statistics(const TrainingData& data, const FeatureExtractor& extract) const;
+
+  void store(TensorFile& file) const;
+  void load(const TensorFile& file);
+
+ private:
+  struct Entry {
+    int64_t epoch;
+    Statistics statistics;    // stored
+    std::vector<Crop> mined;  // fresh
+  };
+  void add(Statistics& sum, const std::vector<Crop>& crops,
+           const std::function<at::Tensor(const Crop*, int64_t)>& features, int64_t epoch, Side side,
+           int64_t weight) const;
+
+  bool fresh_;
+  int64_t capacity_, features_;
+  uint64_t seed_;
+  TargetSettings targets_;
+  std::deque<Entry> entries_;
+};
+
+}  // namespace poem

@@ -1,0 +1,68 @@
+#include "train/report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace poem {
+namespace {
+
+using nlohmann::json;
+
+json or_null(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
+
+// The optional members of MiningDiagnostics under their names.
+template <class Diagnostics, class Function>
+void each_member(Diagnostics& d, Function visit) {
+  visit("pool_abs_logit", d.pool_abs_logit);
+  visit("mined_abs_logit", d.mined_abs_logit);
+  visit("pool_p_outlier", d.pool_p_outlier);
+  visit("mined_p_outlier", d.mined_p_outlier);
+  visit("spread", d.spread);
+  visit("draw_overlap", d.draw_overlap);
+  visit("last_overlap", d.last_overlap);
+}
+
+}  // namespace
+
+json to_json(const MiningDiagnostics& diagnostics) {
+  json j = {{"distinct_images", diagnostics.distinct_images}};
+  each_member(diagnostics, [&](const char* name, const auto& value) { j[name] = or_null(value); });
+  return j;
+}
+
+MiningDiagnostics diagnostics_from(const json& j) {
+  MiningDiagnostics diagnostics;
+  j.at("distinct_images").get_to(diagnostics.distinct_images);
+  each_member(diagnostics, [&](const char* name, auto& value) {
+    if (!j.at(name).is_null()) value = j.at(name).get<double>();
+  });
+  return diagnostics;
+}
+
+json to_json(const EpochReport& r) {
+  return {{"epoch", r.epoch},
+          {"learning_rate", r.learning_rate},
+          {"loss", r.loss},
+          {"classification_loss", r.classification_loss},
+          {"regularisation", r.regularisation},
+          {"id_energy", r.id_energy},
+          {"outlier_energy", or_null(r.outlier_energy)},
+          {"train_accuracy", r.train_accuracy},
+          {"validation_accuracy", or_null(r.validation_accuracy)},
+          {"mining", r.mining ? to_json(*r.mining) : json(nullptr)},
+          {"seconds", {{"mine", r.mine_seconds}, {"train", r.train_seconds}, {"queue", r.queue_seconds}}}};
+}
+
+std::string to_text(const EpochReport& r, int64_t epochs) {
+  std::string text = fmt::format("epoch {:>3}/{}  loss {:.4f}  accuracy {:.1f} %  energy ID {:.2f}", r.epoch,
+                                 epochs, r.loss, 100 * r.train_accuracy, r.id_energy);
+  if (r.outlier_energy) text += fmt::format(", outliers {:.2f}", *r.outlier_energy);
+  if (r.mining && r.mining->mined_abs_logit) {
+    text += fmt::format("  |wᵀφ| mined {:.2f}, pool {:.2f}", *r.mining->mined_abs_logit,
+                        *r.mining->pool_abs_logit);
+  }
+  return text + fmt::format("  {:.1f} s", r.mine_seconds + r.train_seconds + r.queue_seconds);
+}
+
+}  // namespace poem
