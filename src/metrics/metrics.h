@@ -1,4 +1,7 @@
 // How well scores tell ID from OOD. Higher scores mean ID. Plain functions on score arrays.
+//
+//   OodMetrics metrics = ood_metrics(id_scores, ood_scores);
+//   fmt::print("{:.2f} %\n", 100 * metrics.fpr95);
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -15,10 +18,12 @@ struct OodMetrics {
   int64_t id_count = 0, ood_count = 0;
 };
 
-// Both sides must be non-empty and free of NaN: a poem::Error says which index is not.
-OodMetrics ood_metrics(std::vector<float> id, std::vector<float> ood);
+// Exact, equal scores counted as ties; average precision is Σ (Rₖ − Rₖ₋₁) Pₖ over the distinct thresholds.
+// Both sides must be non-empty and free of NaN: a poem::Error says which index is not. Infinities are scores
+// like any other.
+OodMetrics ood_metrics(const std::vector<float>& id, const std::vector<float>& ood);
 
-// The largest γ with share(scores ≥ γ) ≥ tpr.
+// The largest γ with share(scores ≥ γ) ≥ tpr, for 0 < tpr ≤ 1.
 float threshold_at_tpr(std::vector<float> id, double tpr);
 
 }  // namespace poem

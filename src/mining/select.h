@@ -1,6 +1,13 @@
 // The N best of a stream of scores in memory bounded by N: ties are broken by the smaller index.
+//
+//   TopN best(50000);
+//   for (each block) best.offer(scores, count, first_index);
+//   std::vector<int64_t> chosen = best.take();
+//
+// The result does not depend on the order or the size of the blocks.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace poem {
@@ -8,19 +15,20 @@ namespace poem {
 class TopN {
  public:
   explicit TopN(int64_t n);
-  void offer(const float* scores, int64_t count, int64_t first_index);  // scores of indices first_index …
-  // Indices of the n largest scores, ascending. Fewer than n offered is a poem::Error; so is a NaN score.
+  // Scores of the indices first_index, first_index + 1, …; each index is offered once. NaN is a poem::Error.
+  void offer(const float* scores, int64_t count, int64_t first_index);
+  // Indices of the n largest scores, ascending. Fewer than n offered is a poem::Error.
   std::vector<int64_t> take();
 
  private:
-  struct Entry {
-    float score;
-    int64_t index;
-  };
   void shrink();
   int64_t n_;
-  float floor_;  // scores below it cannot be among the best any more
-  std::vector<Entry> kept_;
+  // The last of the n best when the buffer was last full: what does not come before it is out.
+  uint32_t floor_key_ = std::numeric_limits<uint32_t>::max();
+  int64_t floor_index_ = std::numeric_limits<int64_t>::max();
+  int64_t kept_ = 0;
+  std::vector<uint32_t> keys_, scratch_;  // the kept ones fill the front; the size is the room
+  std::vector<int64_t> indices_;
 };
 
 }  // namespace poem

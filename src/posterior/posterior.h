@@ -3,6 +3,12 @@
 //   w ~ N(σ⁻² A⁻¹ Φy, scale · A⁻¹),   A = σ⁻² ΦΦᵀ + I / prior_variance
 //
 // The paper calls A (its Σ_p) the covariance; it is the precision, its inverse the covariance.
+//
+//   Statistics statistics(342);
+//   statistics.add(id_features, id_targets);
+//   statistics.add(outlier_features, outlier_targets);
+//   Posterior posterior(statistics, settings);
+//   at::Tensor w = posterior.draw(stream);
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -19,12 +25,13 @@ struct Statistics {
 
   // features: n×m float32 or float64, any device; targets: n float64. Each row counts `weight` times in ΦΦᵀ
   // and the count; `targets` are taken as they are, so a row of weight k brings the sum of its k targets.
+  // NaN or infinity is a poem::Error that names row and feature; the statistics are of no use after it.
   void add(const at::Tensor& features, const at::Tensor& targets, double weight = 1.0);
   Statistics& operator+=(const Statistics& other);
   Statistics& operator-=(const Statistics& other);
 
-  at::Tensor gram;    // m×m float64 symmetric
-  at::Tensor moment;  // m float64
+  at::Tensor gram;    // m×m float64 on the CPU: the lower triangle of ΦΦᵀ, zeros above it
+  at::Tensor moment;  // m float64 on the CPU
   double count = 0;
 };
 
@@ -37,12 +44,13 @@ struct PosteriorSettings {
 class Posterior {
  public:
   // Statistics without rows give the prior. A matrix that cannot be factorised is a poem::Error that names
-  // the feature.
+  // the feature (it is a combination of those before it, or more was subtracted than had been added).
   Posterior(const Statistics& statistics, const PosteriorSettings& settings);
 
-  const at::Tensor& mean() const { return mean_; }  // m float64
-  at::Tensor covariance() const;                    // m×m float64, scale included
-  at::Tensor draw(Stream& stream) const;            // one sample, m float64
+  const at::Tensor& mean() const { return mean_; }           // m float64
+  at::Tensor covariance() const;                             // m×m float64, scale included
+  at::Tensor draw(Stream& stream) const;                     // one sample, m float64
+  at::Tensor draws(Stream& stream, int64_t how_many) const;  // m×how_many: what as many calls of draw give
 
  private:
   at::Tensor mean_;

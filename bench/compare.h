@@ -1,0 +1,34 @@
+// Benchmarks as ratios: our side and a baseline run in turn in the same process, and the ratio of their
+// medians is held against a bar.
+//
+//   POEM_BENCH(metrics) {
+//     compare("all metrics", [&] { ood_metrics(id, ood); }, [&] { std::sort(…); }, 2.0);
+//   }
+//
+// `poem_bench [FILTER]` runs those whose name contains FILTER and fails when one misses its bar.
+#pragma once
+#include <functional>
+#include <string>
+
+namespace poem::bench {
+
+// Times both sides `repeats` times in turn and prints the medians, their ratio and the bar.
+void compare(const std::string& what, const std::function<void()>& ours,
+             const std::function<void()>& baseline, double at_most, int repeats = 20);
+
+// Keeps the compiler from dropping a result that nobody reads.
+template <typename T>
+void keep(const T& value) {
+  asm volatile("" : : "r"(&value) : "memory");
+}
+
+struct Registration {
+  Registration(const char* name, void (*body)());
+};
+
+}  // namespace poem::bench
+
+#define POEM_BENCH(name)                                                                       \
+  static void poem_bench_##name();                                                             \
+  static const ::poem::bench::Registration poem_registration_##name(#name, poem_bench_##name); \
+  static void poem_bench_##name()

@@ -1,0 +1,93 @@
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "compare.h"
+
+#ifdef POEM_HAS_CBLAS
+extern "C" void openblas_set_num_threads(int) __attribute__((weak));
+#endif
+
+namespace poem::bench {
+namespace {
+
+struct Entry {
+  const char* name;
+  void (*body)();
+};
+
+std::vector<Entry>& entries() {
+  static std::vector<Entry> all;
+  return all;
+}
+
+int failures = 0;
+
+double seconds(const std::function<void()>& side) {
+  const auto start = std::chrono::steady_clock::now();
+  side();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return 0.5 * (times[(times.size() - 1) / 2] + times[times.size() / 2]);
+}
+
+void use_all_cores() {
+  const int cores = std::max(1u, std::thread::hardware_concurrency());
+  at::set_num_threads(cores);
+#ifdef POEM_HAS_CBLAS
+  if (openblas_set_num_threads) openblas_set_num_threads(cores);
+#endif
+}
+
+}  // namespace
+
+Registration::Registration(const char* name, void (*body)()) { entries().push_back({name, body}); }
+
+void compare(const std::string& what, const std::function<void()>& ours,
+             const std::function<void()>& baseline, double at_most, int repeats) {
+  std::vector<double> our_times, baseline_times;
+  ours();  // both sides start warm
+  baseline();
+  for (int i = 0; i < repeats; ++i) {
+    our_times.push_back(seconds(ours));
+    baseline_times.push_back(seconds(baseline));
+  }
+  const double our_median = median(our_times), baseline_median = median(baseline_times);
+  const double ratio = our_median / baseline_median;
+  failures += !(ratio <= at_most);
+  fmt::print("{:<60} {:10.3f} ms {:10.3f} ms  ratio {:6.3f}  at most {:5.2f}  {}\n", what, our_median * 1e3,
+             baseline_median * 1e3, ratio, at_most, ratio <= at_most ? "pass" : "FAIL");
+  std::fflush(stdout);
+}
+
+int run(std::string_view filter) {
+  use_all_cores();
+  std::sort(entries().begin(), entries().end(),
+            [](const Entry& a, const Entry& b) { return std::string_view(a.name) < b.name; });
+  fmt::print("{:<60} {:>13} {:>13}\n", fmt::format("medians, {} threads", at::get_num_threads()), "ours",
+             "baseline");
+  for (const Entry& entry : entries()) {
+    if (std::string_view(entry.name).find(filter) != std::string_view::npos) entry.body();
+  }
+  return failures > 0;
+}
+
+}  // namespace poem::bench
+
+int main(int argc, char** argv) {
+  try {
+    return poem::bench::run(argc > 1 ? argv[1] : "");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "poem_bench: {}\n", error.what());
+    return 1;
+  }
+}
