@@ -14,13 +14,15 @@ namespace poem {
 // What it takes to build a network again; saved with every detector.
 struct NetworkSpec {
   std::string name = "densenet";           // densenet, wideresnet, resnet18, mlp
-  int64_t depth = 100;                     // densenet 3n+4, wideresnet 6n+4
+  int64_t depth = 100;                     // densenet and wideresnet: 6n+4
   int64_t growth = 12;                     // densenet
   int64_t width = 1;                       // wideresnet: widening factor
   std::vector<int64_t> hidden = {64, 64};  // mlp
-  std::string init =
-      "he";  // he: N(0, sqrt(2 / (k² out))); authors: N(0, sqrt(2 / layers a block)) for densenet
+  // First weights of convolutions: he, N(0, sqrt(2 / (k² out))); or for densenet authors, what the paper's
+  // authors used, N(0, sqrt(2 / layers a block)).
+  std::string init = "he";
   int64_t channels = 3;                              // of the input
+  int64_t pixels = 1;                                // mlp: height · width of the input
   int64_t classes = 10;                              // outputs
   std::vector<double> mean = {125.3, 123.0, 113.9};  // subtracted from the pixels, one a channel
   std::vector<double> std = {63.0, 62.1, 66.7};      // divided by
@@ -36,6 +38,7 @@ class Network {
   virtual at::Tensor logits(const at::Tensor& features) = 0;
   virtual int64_t feature_count() const = 0;
 
+  // The tensors are the network's own: writing to them changes it. They need not be contiguous.
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
   virtual Named parameters() const = 0;  // trained by gradient descent
   virtual Named buffers() const = 0;     // BatchNorm's running statistics
@@ -50,7 +53,8 @@ class Network {
 };
 
 // Weights are drawn from Stream(seed, "init", parameter index), independent of the outputs' count but for the
-// last layer. An unknown name or an impossible depth is a poem::Error.
+// last layer. BatchNorm starts at weight 1 and bias 0, linear layers uniform in ±1/sqrt(inputs) and bias 0. A
+// new network is in train mode. An unknown name or an impossible depth is a poem::Error.
 std::unique_ptr<Network> make_network(const NetworkSpec& spec, uint64_t seed);
 
 }  // namespace poem

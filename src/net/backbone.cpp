@@ -1,0 +1,97 @@
+#include "net/backbone.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/random.h"
+
+namespace poem {
+namespace {
+
+at::Tensor per_channel(const std::string& key, const std::vector<double>& values, int64_t channels) {
+  if (static_cast<int64_t>(values.size()) != channels)
+    throw Error(key, fmt::format("has {} values for images of {} channels", values.size(), channels),
+                "give one value a channel");
+  return at::tensor(values, at::kFloat).view({channels, 1, 1});
+}
+
+}  // namespace
+
+void check_depth(int64_t depth) {
+  if (depth >= 10 && depth % 6 == 4) return;
+  const int64_t below = std::max<int64_t>(10, depth - (depth + 2) % 6);
+  throw Error("network.depth", fmt::format("{} is not 6n+4", depth),
+              fmt::format("valid near it: {}, {}", below, below + 6));
+}
+
+Backbone::Backbone(const NetworkSpec& spec, uint64_t seed, at::MemoryFormat layout)
+    : Network(spec),
+      seed_(seed),
+      layout_(layout),
+      mean_(per_channel("network.mean", spec.mean, spec.channels)),
+      std_(per_channel("network.std", spec.std, spec.channels)) {
+  for (double std : spec.std)
+    if (!(std > 0)) throw Error("network.std", fmt::format("holds {}", std), "give positive values");
+}
+
+at::Tensor Backbone::features(const at::Tensor& images) {
+  if (images.dim() != 4 || images.size(1) != spec_.channels || images.size(2) < 1 || images.size(3) < 1)
+    throw Error("network.channels",
+                fmt::format("images of shape {} do not fit a network of {} channels",
+                            fmt::join(images.sizes(), "×"), spec_.channels),
+                "give n×channels×height×width");
+  const at::Tensor x =
+      images.to(linear_.weight.scalar_type(), /*non_blocking=*/true, /*copy=*/false, layout_);
+  return body(x.sub(mean_).div_(std_));
+}
+
+void Backbone::to(const at::Device& device) {
+  for (auto* named : {&parameters_, &buffers_})
+    for (auto& [name, tensor] : *named) tensor.set_data(tensor.to(device));
+  mean_ = mean_.to(device);
+  std_ = std_.to(device);
+}
+
+Conv Backbone::conv(const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+  // He et al. 2015 by fan-out: keeps the variance of gradients through convolution and ReLU.
+  const double he = std::sqrt(2.0 / static_cast<double>(kernel * kernel * out));
+  const double deviation = conv_deviation_.value_or(he);
+  const at::Tensor weight = parameter(name + ".weight", {out, in, kernel, kernel},
+                                      [&](Stream& stream) { return deviation * stream.normal(); });
+  return {weight, stride, kernel / 2};
+}
+
+BatchNorm Backbone::batch_norm(const std::string& name, int64_t channels) {
+  return {parameter(name + ".weight", {channels}, [](Stream&) { return 1.0; }),
+          parameter(name + ".bias", {channels}, [](Stream&) { return 0.0; }),
+          buffer(name + ".running_mean", at::zeros({channels})),
+          buffer(name + ".running_var", at::ones({channels}))};
+}
+
+Linear Backbone::linear(const std::string& name, int64_t in, int64_t out) {
+  const double bound = 1 / std::sqrt(static_cast<double>(in));
+  return {
+      parameter(name + ".weight", {out, in}, [&](Stream& stream) { return stream.uniform(-bound, bound); }),
+      parameter(name + ".bias", {out}, [](Stream&) { return 0.0; })};
+}
+
+at::Tensor Backbone::parameter(const std::string& name, at::IntArrayRef sizes,
+                               const std::function<double(Stream&)>& value) {
+  Stream stream(seed_, "init", parameters_.size());
+  at::Tensor tensor = at::empty(sizes);
+  float* out = tensor.data_ptr<float>();
+  for (int64_t i = 0; i < tensor.numel(); ++i) out[i] = static_cast<float>(value(stream));
+  if (tensor.dim() == 4) tensor = tensor.contiguous(layout_);
+  parameters_.emplace_back(name, tensor.requires_grad_());
+  return tensor;
+}
+
+at::Tensor Backbone::buffer(const std::string& name, at::Tensor value) {
+  buffers_.emplace_back(name, value);
+  return value;
+}
+
+}  // namespace poem

@@ -1,0 +1,80 @@
+// What all networks share: named tensors with their first values, normalisation, and the last linear layer.
+// Used by the files of net/ only. A network creates its layers in the constructor and says how a normalised
+// batch becomes features:
+//
+//   class Tiny : public Backbone {
+//    public:
+//     Tiny(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed, at::MemoryFormat::Contiguous) {
+//       stem_ = conv("stem", spec.channels, 16, 3);
+//       classify(16);
+//     }
+//
+//    private:
+//     at::Tensor body(const at::Tensor& x) override { return global_average(stem_(x).relu_()); }
+//     Conv stem_;
+//   };
+//   std::unique_ptr<Network> make_tiny(const NetworkSpec& spec, uint64_t seed) {
+//     return std::make_unique<Tiny>(spec, seed);
+//   }
+// A line in the registry of network.cpp makes it known.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "net/layers.h"
+#include "net/network.h"
+
+namespace poem {
+
+class Stream;
+
+class Backbone : public Network {
+ public:
+  at::Tensor features(const at::Tensor& images) final;
+  at::Tensor logits(const at::Tensor& features) final { return linear_(features); }
+  int64_t feature_count() const final { return linear_.weight.size(1); }
+  Named parameters() const final { return parameters_; }
+  Named buffers() const final { return buffers_; }
+  void train(bool on) final { training_ = on; }
+  void to(const at::Device& device) final;
+
+ protected:
+  // `layout` is how images and weights lie in memory: whichever this network runs faster with.
+  Backbone(const NetworkSpec& spec, uint64_t seed, at::MemoryFormat layout);
+
+  virtual at::Tensor body(const at::Tensor& x) = 0;  // normalised n×C×H×W → n×m; Error where H×W is too small
+
+  Conv conv(const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride = 1);
+  BatchNorm batch_norm(const std::string& name, int64_t channels);
+  Linear linear(const std::string& name, int64_t in, int64_t out);
+  // The last layer, from m features to the classes. Call it last: no other layer's draws then depend on it.
+  void classify(int64_t features) { linear_ = linear("linear", features, spec_.classes); }
+  bool training() const { return training_; }
+  // BatchNorm uses its running statistics and no gradient will be asked for.
+  bool inference() const { return !training_ && !at::GradMode::is_enabled(); }
+
+  // Standard deviation of a convolution's first weights; He's by default.
+  std::optional<double> conv_deviation_;
+
+ private:
+  at::Tensor parameter(const std::string& name, at::IntArrayRef sizes,
+                       const std::function<double(Stream&)>& value);
+  at::Tensor buffer(const std::string& name, at::Tensor value);
+
+  const uint64_t seed_;
+  const at::MemoryFormat layout_;
+  bool training_ = true;
+  at::Tensor mean_, std_;  // C×1×1
+  Linear linear_;
+  Named parameters_, buffers_;
+};
+
+// Throws unless depth is 6n+4 with n ≥ 1: three blocks of n layers with two convolutions each.
+void check_depth(int64_t depth);
+
+// n×C×H×W → n×C.
+inline at::Tensor global_average(const at::Tensor& x) { return x.mean({2, 3}); }
+
+}  // namespace poem

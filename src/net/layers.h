@@ -1,0 +1,42 @@
+// The layers backbones are made of: tensors that Backbone creates and owns, and the call that applies them.
+// A copy shares its tensors.
+//
+//   x = norm(conv(x), training()).relu_();
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+namespace poem {
+
+struct Conv {  // without bias: a BatchNorm always follows
+  at::Tensor weight;
+  int64_t stride = 1;
+  int64_t padding = 0;
+
+  at::Tensor operator()(const at::Tensor& x) const { return at::conv2d(x, weight, {}, stride, padding); }
+};
+
+struct BatchNorm {
+  static constexpr double kMomentum = 0.1;
+  static constexpr double kEpsilon = 1e-5;
+  at::Tensor weight, bias, running_mean, running_var;
+
+  // Training normalises with the batch's statistics and moves the running ones towards them.
+  at::Tensor operator()(const at::Tensor& x, bool training) const {
+    return at::batch_norm(x, weight, bias, running_mean, running_var, training, kMomentum, kEpsilon,
+                          /*cudnn_enabled=*/true);
+  }
+
+  // With the running statistics BatchNorm is x · scale + shift, channel by channel.
+  at::Tensor scale() const { return weight * at::rsqrt(running_var + kEpsilon); }
+  at::Tensor shift(const at::Tensor& scale) const { return bias - running_mean * scale; }
+};
+
+struct Linear {
+  at::Tensor weight, bias;
+
+  at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+};
+
+}  // namespace poem

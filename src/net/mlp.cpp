@@ -1,0 +1,43 @@
+// A perceptron with ReLU, for the two-dimensional world and other flat inputs. Its last hidden layer is φ(x).
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "net/backbone.h"
+
+namespace poem {
+namespace {
+
+class Mlp : public Backbone {
+ public:
+  Mlp(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed, at::MemoryFormat::Contiguous) {
+    if (spec.hidden.empty()) throw Error("network.hidden", "is empty", "give at least one layer's width");
+    int64_t in = spec.channels * spec.pixels;
+    for (int64_t out : spec.hidden) {
+      hidden_.push_back(linear(fmt::format("hidden{}", hidden_.size() + 1), in, out));
+      in = out;
+    }
+    classify(in);
+  }
+
+ private:
+  at::Tensor body(const at::Tensor& images) override {
+    if (images.size(2) * images.size(3) != spec_.pixels)
+      throw Error("network.pixels",
+                  fmt::format("images of {}×{} pixels do not fit a perceptron for {}", images.size(2),
+                              images.size(3), spec_.pixels),
+                  "resize them or build the network for their size");
+    at::Tensor x = images.flatten(1);
+    for (const Linear& layer : hidden_) x = layer(x).relu_();
+    return x;
+  }
+
+  std::vector<Linear> hidden_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> make_mlp(const NetworkSpec& spec, uint64_t seed) {
+  return std::make_unique<Mlp>(spec, seed);
+}
+
+}  // namespace poem
