@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -145,10 +144,11 @@ void turn_hue(float* rgb, float shift) {
   } else {
     hue = 4 + (r - g) / chroma;
   }
-  hue += 6 * shift + 12;  // positive, for fmod
+  hue += 6 * shift + (6 * shift + hue < 0 ? 6 : 0);
   const float offset[3] = {5, 3, 1};
   for (int c = 0; c < 3; ++c) {
-    const float k = std::fmod(offset[c] + hue, 6.0f);
+    float k = offset[c] + hue;
+    while (k >= 6) k -= 6;
     rgb[c] = value - chroma * std::clamp(std::min(k, 4 - k), 0.0f, 1.0f);
   }
 }
