@@ -19,15 +19,21 @@ struct Augmentation {
   int64_t padding = 4;      // zeros around the image before the random crop
   bool random_crop = true;  // false: the centre
   bool flip = true;         // mirror left-right with probability 1/2
-  bool resize =
-      false;  // resize the image to `size` (area averaging) before cropping; false: crop from the original
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;  // colour jitter; 0 is off
+  // Images with a side above `size` are first shrunk to size×size by area averaging; false: crop from the
+  // original.
+  bool resize = false;
+  // Colour jitter; 0 is off. The first three scale by a factor uniform in [max(0, 1 − x), 1 + x], hue shifts
+  // by up to ± x turns. Applied to the crop in this order.
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };
 
 // No randomness: the whole image resized to `size` if it is larger, else its centre.
 Augmentation plain(int64_t size);
 
-// uint8 n×C×size×size, row i being crops[i] of images.pixels. float32 points pass through unchanged.
+// uint8 n×C×size×size, row i being crops[i] of images.pixels; zeros outside the image. The seed decides, in
+// this order: the row and the column of the crop (uniform over all positions inside the padded image), the
+// flip, the jitter. Nothing else matters, so a crop is the same alone and in any batch. float32 points pass
+// through unchanged.
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
 
 }  // namespace poem

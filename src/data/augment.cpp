@@ -1,0 +1,256 @@
+#include "data/augment.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "core/error.h"
+#include "core/random.h"
+
+namespace poem {
+namespace {
+
+constexpr int64_t kGrain = 16;  // images a task: below that a thread costs more than it saves
+
+struct View {  // what one crop seed decides
+  int64_t dy, dx;
+  bool flip;
+  double brightness, contrast, saturation, hue;
+};
+
+struct Shape {
+  int64_t channels, height, width;
+  int64_t bytes() const { return channels * height * width; }
+};
+
+double factor(double range, Stream& stream) { return stream.uniform(std::max(0.0, 1 - range), 1 + range); }
+
+// Position (dy, dx) is where the crop starts in the unpadded image; it may be negative.
+View decide(uint64_t seed, const Shape& shape, const Augmentation& a) {
+  Stream stream(seed, "crop");
+  View view{};
+  if (a.random_crop) {
+    view.dy = static_cast<int64_t>(stream.below(shape.height + 2 * a.padding - a.size + 1)) - a.padding;
+    view.dx = static_cast<int64_t>(stream.below(shape.width + 2 * a.padding - a.size + 1)) - a.padding;
+  } else {
+    view.dy = (shape.height - a.size) / 2;
+    view.dx = (shape.width - a.size) / 2;
+  }
+  view.flip = stream.uniform() < 0.5 && a.flip;
+  view.brightness = factor(a.brightness, stream);
+  view.contrast = factor(a.contrast, stream);
+  view.saturation = factor(a.saturation, stream);
+  view.hue = stream.uniform(-a.hue, a.hue);
+  return view;
+}
+
+// Copies the part of the crop that lies inside the image, row by row; the rest is zero.
+void crop(const uint8_t* in, const Shape& shape, const View& view, int64_t size, uint8_t* out) {
+  const int64_t top = std::clamp<int64_t>(-view.dy, 0, size);
+  const int64_t bottom = std::clamp<int64_t>(shape.height - view.dy, top, size);
+  const int64_t left = std::clamp<int64_t>(-view.dx, 0, size);
+  const int64_t right = std::clamp<int64_t>(shape.width - view.dx, left, size);
+  if (bottom - top < size || right - left < size) std::memset(out, 0, shape.channels * size * size);
+  for (int64_t c = 0; c < shape.channels; ++c) {
+    for (int64_t y = top; y < bottom; ++y) {
+      const uint8_t* from = in + (c * shape.height + view.dy + y) * shape.width + view.dx + left;
+      uint8_t* row = out + (c * size + y) * size;
+      if (view.flip) {
+        std::reverse_copy(from, from + (right - left), row + size - right);
+      } else {
+        std::memcpy(row + left, from, right - left);
+      }
+    }
+  }
+}
+
+// The source pixels that output pixel i of an axis covers, with whole-number weights: in units of 1/size of a
+// source pixel, output i is [i·length, (i+1)·length) and source k is [k·size, (k+1)·size).
+struct Cover {
+  int64_t first, last;
+  std::vector<uint32_t> weights;
+};
+
+std::vector<Cover> covers(int64_t length, int64_t size) {
+  const int64_t divisor = std::gcd(length, size);
+  const int64_t coarse = length / divisor, fine = size / divisor;
+  std::vector<Cover> result(size);
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t begin = i * coarse, end = begin + coarse;
+    result[i] = {begin / fine, (end + fine - 1) / fine, {}};
+    for (int64_t k = result[i].first; k < result[i].last; ++k) {
+      result[i].weights.push_back(std::min(end, (k + 1) * fine) - std::max(begin, k * fine));
+    }
+  }
+  return result;
+}
+
+// Area averaging in whole numbers, rounded half up: the same bytes on every machine.
+class Shrink {
+ public:
+  Shrink(const Shape& shape, int64_t size)
+      : shape_(shape),
+        rows_(covers(shape.height, size)),
+        columns_(covers(shape.width, size)),
+        total_(shape.height / std::gcd(shape.height, size) * (shape.width / std::gcd(shape.width, size))) {}
+
+  void operator()(const uint8_t* in, uint8_t* out) const {
+    std::vector<uint32_t> line(shape_.width);
+    for (int64_t c = 0; c < shape_.channels; ++c) {
+      const uint8_t* plane = in + c * shape_.height * shape_.width;
+      for (const Cover& row : rows_) {
+        std::fill(line.begin(), line.end(), 0);
+        for (int64_t k = row.first; k < row.last; ++k) {
+          const uint8_t* from = plane + k * shape_.width;
+          const uint32_t weight = row.weights[k - row.first];
+          for (int64_t x = 0; x < shape_.width; ++x) line[x] += weight * from[x];
+        }
+        for (const Cover& column : columns_) {
+          uint64_t sum = total_ / 2;
+          for (int64_t k = column.first; k < column.last; ++k) {
+            sum += uint64_t{line[k]} * column.weights[k - column.first];
+          }
+          *out++ = static_cast<uint8_t>(sum / total_);
+        }
+      }
+    }
+  }
+
+ private:
+  Shape shape_;
+  std::vector<Cover> rows_, columns_;
+  uint64_t total_;
+};
+
+float clip(float x) { return std::clamp(x, 0.0f, 1.0f); }
+
+float grey(const float* rgb) { return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2]; }
+
+// Turns the hue by `shift` turns, value and chroma kept.
+void turn_hue(float* rgb, float shift) {
+  const float r = rgb[0], g = rgb[1], b = rgb[2];
+  const float value = std::max({r, g, b}), chroma = value - std::min({r, g, b});
+  if (chroma <= 0) return;
+  float hue;  // in sixths of a turn
+  if (value == r) {
+    hue = (g - b) / chroma;
+  } else if (value == g) {
+    hue = 2 + (b - r) / chroma;
+  } else {
+    hue = 4 + (r - g) / chroma;
+  }
+  hue += 6 * shift + (6 * shift + hue < 0 ? 6 : 0);
+  const float offset[3] = {5, 3, 1};
+  for (int c = 0; c < 3; ++c) {
+    float k = offset[c] + hue;
+    while (k >= 6) k -= 6;
+    rgb[c] = value - chroma * std::clamp(std::min(k, 4 - k), 0.0f, 1.0f);
+  }
+}
+
+// Colour jitter of one image in place, values in [0, 1] and clipped after every step. Saturation and hue need
+// three channels and leave others alone.
+void jitter(uint8_t* image, int64_t channels, int64_t area, const View& view, const Augmentation& a) {
+  const bool rgb = channels == 3;
+  std::vector<float> pixels(channels * area);  // pixel by pixel, since the steps mix channels
+  double mean = 0;
+  for (int64_t i = 0; i < area; ++i) {
+    float* p = &pixels[i * channels];
+    for (int64_t c = 0; c < channels; ++c) {
+      p[c] = clip(image[c * area + i] * static_cast<float>(view.brightness / 255));
+    }
+    mean += rgb ? grey(p) : std::accumulate(p, p + channels, 0.0f) / channels;
+  }
+  const float middle = static_cast<float>(mean / area * (1 - view.contrast));
+  const auto contrast = static_cast<float>(view.contrast), saturation = static_cast<float>(view.saturation);
+  for (int64_t i = 0; i < area; ++i) {
+    float* p = &pixels[i * channels];
+    if (a.contrast > 0) {
+      for (int64_t c = 0; c < channels; ++c) p[c] = clip(contrast * p[c] + middle);
+    }
+    if (rgb && a.saturation > 0) {
+      const float level = (1 - saturation) * grey(p);
+      for (int64_t c = 0; c < 3; ++c) p[c] = clip(saturation * p[c] + level);
+    }
+    if (rgb && a.hue > 0) turn_hue(p, static_cast<float>(view.hue));
+    for (int64_t c = 0; c < channels; ++c) {
+      image[c * area + i] = static_cast<uint8_t>(clip(p[c]) * 255 + 0.5f);
+    }
+  }
+}
+
+void check(const ImageSet& images, const Crop* crops, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (crops[i].image < 0 || crops[i].image >= images.size()) {
+      throw Error(images.name,
+                  fmt::format("has {} images, image {} was asked for", images.size(), crops[i].image),
+                  "use the data that the run was started with");
+    }
+  }
+}
+
+void check_room(const ImageSet& images, const Shape& shape, const Augmentation& a) {
+  const int64_t room = std::min(shape.height, shape.width) + 2 * a.padding;
+  if (a.random_crop && room < a.size) {
+    throw Error(images.name,
+                fmt::format("images of {}×{} with a padding of {} are too small for crops of {}",
+                            images.height(), images.width(), a.padding, a.size),
+                "raise the padding, or read the images at a larger size");
+  }
+}
+
+}  // namespace
+
+Augmentation plain(int64_t size) {
+  Augmentation a;
+  a.size = size;
+  a.padding = 0;
+  a.random_crop = false;
+  a.flip = false;
+  a.resize = true;
+  return a;
+}
+
+at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& a) {
+  check(images, crops, count);
+  const Shape source{images.channels(), images.height(), images.width()};
+  if (images.pixels.scalar_type() == at::kFloat) {
+    const auto rows = at::empty({count}, at::kLong);
+    for (int64_t i = 0; i < count; ++i) rows.data_ptr<int64_t>()[i] = crops[i].image;
+    return images.pixels.index_select(0, rows);
+  }
+  TORCH_CHECK(images.pixels.is_contiguous(), "cut: pixels must be contiguous");
+
+  const bool shrinks = a.resize && std::max(source.height, source.width) > a.size;
+  const Shape shape = shrinks ? Shape{source.channels, a.size, a.size} : source;
+  check_room(images, shape, a);
+  const bool jitters = a.brightness > 0 || a.contrast > 0 || a.saturation > 0 || a.hue > 0;
+  std::optional<Shrink> shrink;
+  if (shrinks) shrink.emplace(source, a.size);
+
+  at::Tensor result = at::empty({count, source.channels, a.size, a.size}, at::kByte);
+  const auto* in = images.pixels.data_ptr<uint8_t>();
+  auto* out = result.data_ptr<uint8_t>();
+  const int64_t stride = source.channels * a.size * a.size;
+  at::parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
+    std::vector<uint8_t> small(shrinks ? shape.bytes() : 0);
+    for (int64_t i = begin; i < end; ++i) {
+      const uint8_t* image = in + crops[i].image * source.bytes();
+      if (shrinks) {
+        (*shrink)(image, small.data());
+        image = small.data();
+      }
+      const View view = decide(crops[i].seed, shape, a);
+      crop(image, shape, view, a.size, out + i * stride);
+      if (jitters) jitter(out + i * stride, source.channels, a.size * a.size, view, a);
+    }
+  });
+  return result;
+}
+
+}  // namespace poem
