@@ -1,0 +1,213 @@
+#include "core/npy.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+std::string little(uint64_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+  return text;
+}
+
+// A .npy file as NumPy's format description says it, written independently of the code under test.
+std::string npy(const std::string& dictionary, const std::string& elements, int version = 1) {
+  return std::string("\x93NUMPY") + little(version, 1) + little(0, 1) +
+         little(dictionary.size(), version == 1 ? 2 : 4) + dictionary + elements;
+}
+
+std::string dictionary(const std::string& type, const std::string& shape, bool fortran = false) {
+  return fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}\n", type,
+                     fortran ? "True" : "False", shape);
+}
+
+std::string deflate_raw(const std::string& bytes) {
+  std::string packed(bytes.size() + 100, '\0');
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = bytes.size();
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = packed.size();
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+// A classic (32-bit) zip of one entry, as numpy.savez_compressed writes small files.
+std::string zip(const std::string& name, const std::string& content, int method, uint32_t crc_error = 0) {
+  const std::string packed = method == 8 ? deflate_raw(content) : content;
+  const uint32_t crc = crc32(0, reinterpret_cast<const Bytef*>(content.data()), content.size()) ^ crc_error;
+  const std::string common = little(20, 2) + little(0, 2) + little(method, 2) + little(0, 4) +
+                             little(crc, 4) + little(packed.size(), 4) + little(content.size(), 4) +
+                             little(name.size(), 2) + little(0, 2);
+  const std::string local = "PK\x03\x04" + common + name + packed;
+  const std::string entry =
+      "PK\x01\x02" + little(20, 2) + common + little(0, 2 + 2 + 2 + 4) + little(0, 4) + name;
+  return local + entry + "PK\x05\x06" + little(0, 4) + little(1, 2) + little(1, 2) + little(entry.size(), 4) +
+         little(local.size(), 4) + little(7, 2) + "comment";
+}
+
+class Npy : public ::testing::Test {
+ protected:
+  void expect_error(const std::string& content, const std::string& words, const std::string& name = "a.npy") {
+    write_file(folder / name, content);
+    try {
+      if (name == "a.npy")
+        read_npy(folder / name);
+      else
+        read_npz(folder / name);
+      ADD_FAILURE() << "no error for: " << words;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(folder / name), std::string::npos) << error.what();
+    }
+  }
+  TemporaryFolder folder;
+};
+
+TEST_F(Npy, KeepsEveryTypeAndShape) {
+  for (const auto type : {at::kBool, at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf,
+                          at::kFloat, at::kDouble}) {
+    for (const std::vector<int64_t>& shape :
+         std::vector<std::vector<int64_t>>{{}, {0}, {1}, {7}, {2, 3}, {3, 0, 2}, {2, 3, 4, 5}}) {
+      int64_t count = 1;
+      for (const int64_t axis : shape) count *= axis;
+      const at::Tensor array = (at::arange(count) - 3).to(type).reshape(shape);
+      write_npy(folder / "a.npy", array);
+      const at::Tensor back = read_npy(folder / "a.npy");
+      ASSERT_EQ(back.scalar_type(), type);
+      ASSERT_EQ(back.sizes(), array.sizes());
+      EXPECT_TRUE(back.equal(array)) << array;
+    }
+  }
+}
+
+TEST_F(Npy, WritesTheBytesOfTheFormat) {
+  write_npy(folder / "a.npy", at::tensor({1, -2}, at::kInt));
+  const std::string file = read_file(folder / "a.npy");
+  ASSERT_EQ(file.size(), 128u + 8u);
+  EXPECT_EQ(file.substr(0, 10), std::string("\x93NUMPY\x01\x00\x76\x00", 10));
+  EXPECT_EQ(file.substr(10, 57), "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }");
+  EXPECT_EQ(file[127], '\n');
+  EXPECT_EQ(file.substr(128), little(1, 4) + little(0xfffffffe, 4));
+}
+
+TEST_F(Npy, ReadsAllHeaderVersionsAndUnalignedElements) {
+  for (int version = 1; version <= 3; ++version) {
+    for (int pad = 0; pad < 4; ++pad) {  // shifts the elements off their alignment
+      write_file(folder / "a.npy", npy(std::string(pad, ' ') + dictionary("<i2", "(2, 2)"),
+                                       little(0x0004000300020001, 8), version));
+      EXPECT_TRUE(read_npy(folder / "a.npy").equal(at::tensor({1, 2, 3, 4}, at::kShort).view({2, 2})));
+    }
+  }
+  write_file(folder / "a.npy", npy("{'shape': (2L,), 'fortran_order': False, 'descr': '<u1'}", "\x05\xff"));
+  EXPECT_TRUE(read_npy(folder / "a.npy").equal(at::tensor({5, 255}, at::kByte)));
+}
+
+TEST_F(Npy, ConvertsFortranOrder) {
+  // Element (i, j, k) = 100 i + 10 j + k; the first index varies fastest in the file.
+  std::string elements;
+  for (int k = 0; k < 2; ++k)
+    for (int j = 0; j < 3; ++j)
+      for (int i = 0; i < 2; ++i) elements += little(100 * i + 10 * j + k, 8);
+  write_file(folder / "a.npy", npy(dictionary("<i8", "(2, 3, 2)", true), elements));
+  for (const at::Tensor& array : {read_npy(folder / "a.npy"), map_npy(folder / "a.npy")}) {
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 3; ++j)
+        for (int k = 0; k < 2; ++k) EXPECT_EQ(array[i][j][k].item<int64_t>(), 100 * i + 10 * j + k);
+  }
+  EXPECT_TRUE(read_npy(folder / "a.npy").is_contiguous());
+}
+
+TEST_F(Npy, RefusesBrokenFiles) {
+  const std::string good = npy(dictionary("<i4", "(3,)"), std::string(12, 'x'));
+  expect_error("", "is empty");
+  expect_error("\x93NUM", "is not a npy array");
+  expect_error("hello world, this is text", "is not a npy array");
+  for (const size_t size : {size_t{14}, size_t{40}})
+    expect_error(good.substr(0, size), "ends inside its npy header");
+  expect_error(good.substr(0, good.size() - 1), "has 11 bytes of elements");
+  expect_error(good + "x", "has 13 bytes of elements, its shape (3) needs 12");
+  expect_error(npy(dictionary("<i4", "(3,)"), "", 4), "npy version 4");
+  expect_error(npy(dictionary(">i4", "(3,)"), std::string(12, 'x')), "type >i4");
+  expect_error(npy(dictionary("<c8", "(3,)"), std::string(24, 'x')), "type <c8");
+  expect_error(npy("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", "1234"),
+               "type [('a', '<i4')]");
+  expect_error(npy(dictionary("<i4", "3"), std::string(12, 'x')), "not a tuple");
+  expect_error(npy(dictionary("<i4", "(-3,)"), std::string(12, 'x')), "not a tuple of sizes");
+  expect_error(npy(dictionary("<i4", "(99999999999999999999,)"), "1234"), "too large");
+  expect_error(npy(dictionary("<i4", "(4294967296, 4294967296)"), "1234"), "has 4 bytes of elements");
+  expect_error(npy("{'descr': '<i4', 'shape': (1,)}", "1234"), "has no 'fortran_order'");
+  EXPECT_THROW(read_npy(folder / "missing.npy"), Error);
+  EXPECT_THROW(read_npy(folder.path()), Error);
+}
+
+TEST_F(Npy, WriteFailsCleanly) {
+  EXPECT_THROW(write_npy(folder / "none/a.npy", at::zeros({1})), Error);
+  EXPECT_THROW(write_npy(folder / "a.npy", at::zeros({1}, at::kBFloat16)), Error);
+  EXPECT_THROW(write_npz(folder / "a.npz", {{"x", at::zeros({1}, at::kComplexFloat)}}), Error);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_F(Npy, NpzRoundTrip) {
+  const std::map<std::string, at::Tensor> arrays = {{"x", at::rand({5, 3})},
+                                                    {"y", at::arange(4)},
+                                                    {"none", at::empty({0, 2})},
+                                                    {"scalar", at::full({}, 2.5)}};
+  write_npz(folder / "a.npz", arrays);
+  auto back = read_npz(folder / "a.npz");
+  ASSERT_EQ(back.size(), arrays.size());
+  for (const auto& [name, array] : arrays) {
+    EXPECT_TRUE(back.at(name).equal(array)) << name;
+    back.at(name).fill_(1);  // must be memory of its own, not the read-only mapping
+  }
+  write_npz(folder / "none.npz", {});
+  EXPECT_TRUE(read_npz(folder / "none.npz").empty());
+}
+
+TEST_F(Npy, ReadsStoredAndDeflatedNpz) {
+  std::string elements;
+  for (int i = 0; i < 20000; ++i) elements += little(i / 7, 4);
+  const std::string array = npy(dictionary("<i4", "(20000,)"), elements);
+  for (const int method : {0, 8}) {
+    write_file(folder / "a.npz", zip("data.npy", array, method));
+    EXPECT_TRUE(read_npz(folder / "a.npz").at("data").equal(at::arange(20000, at::kInt).floor_divide(7)));
+    write_file(folder / "b.npz", zip("readme.txt", "hello", method));
+    EXPECT_TRUE(read_npz(folder / "b.npz").empty());
+  }
+}
+
+TEST_F(Npy, RefusesBrokenNpz) {
+  const std::string array = npy(dictionary("<i4", "(3,)"), std::string(12, 'x'));
+  expect_error("", "is empty", "a.npz");
+  expect_error("PK", "too short", "a.npz");
+  expect_error(array, "no zip directory", "a.npz");
+  for (const int method : {0, 8}) {
+    const std::string good = zip("data.npy", array, method);
+    for (size_t size = 1; size + 7 < good.size(); size += 5)
+      expect_error(good.substr(0, size), "a.npz", "a.npz");
+    expect_error(good.substr(30), "a.npz", "a.npz");  // its beginning is missing
+    expect_error(zip("data.npy", array, method, 1), "checksum", "a.npz");
+    std::string broken = good;
+    broken[50] ^= 0x55;
+    expect_error(broken, "data.npy", "a.npz");
+  }
+  expect_error(zip("data.npy", array, 12), "zip method 12", "a.npz");
+  expect_error(zip("data.npy", "not an array, just text", 8), "is not a npy array", "a.npz");
+}
+
+}  // namespace
+}  // namespace poem
