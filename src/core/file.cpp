@@ -128,16 +128,22 @@ MappedFile::MappedFile(const std::string& path) {
       memory, [size = size_](const void* p) { ::munmap(const_cast<void*>(p), size); });
 }
 
-void make_output_folder(const std::string& path, bool force) {
+void check_output_folder(const std::string& path, bool force, const std::string& mark) {
   std::error_code code;
-  if (fs::exists(path, code)) {
-    if (!fs::is_directory(path)) throw Error(path, "is a file, a folder is needed", "choose another name");
-    if (!fs::is_empty(path, code)) {
-      if (!force) throw Error(path, "exists already", "choose another folder, or --force to replace it");
-      fs::remove_all(path, code);
-      if (code) fail_with(path, "replace", code.value());
-    }
+  if (!fs::exists(path, code)) return;
+  if (!fs::is_directory(path)) throw Error(path, "is a file, a folder is needed", "choose another name");
+  if (fs::is_empty(path, code)) return;
+  if (!fs::exists(path + "/" + mark)) {
+    throw Error(path, fmt::format("exists and has no {}, so it is never replaced", mark),
+                "choose another folder");
   }
+  if (!force) throw Error(path, "exists already", "choose another folder, or --force to replace it");
+  fs::remove_all(path, code);
+  if (code) fail_with(path, "replace", code.value());
+}
+
+void make_output_folder(const std::string& path) {
+  std::error_code code;
   fs::create_directories(path, code);
   if (code) fail_with(path, "create", code.value());
   if (::access(path.c_str(), W_OK) != 0) fail_with(path, "write into", errno);

@@ -48,8 +48,9 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Makes a new output folder (parents too). One that exists and is not empty is an Error unless `force`,
-// which replaces the whole folder.
-void make_output_folder(const std::string& path, bool force);
+// An Error if `path` holds something already. With `force` it is emptied, provided that it contains `mark`,
+// the file that tells a folder of poem's own from anybody else's.
+void check_output_folder(const std::string& path, bool force, const std::string& mark);
+void make_output_folder(const std::string& path);  // parents too
 
 }  // namespace poem

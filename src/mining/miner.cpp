@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "core/text.h"
+#include "core/registry.h"
 #include "mining/select.h"
 
 namespace poem {
@@ -19,10 +19,10 @@ std::unique_ptr<Miner> make_thompson_miner();
 
 namespace {
 
-const std::vector<std::pair<std::string, std::unique_ptr<Miner> (*)()>> kMiners = {
-    {"random", make_random_miner},
-    {"thompson", make_thompson_miner},
-};
+const Registry<std::unique_ptr<Miner> (*)()> kMiners("mining.miner", {
+                                                                         {"random", make_random_miner},
+                                                                         {"thompson", make_thompson_miner},
+                                                                     });
 
 // Leaves the `limit` best crops of each image; the others can no longer be mined. Repeats are neighbours in
 // the pool.
@@ -80,18 +80,9 @@ double mean_over(const std::vector<int64_t>& indices, Function value) {
 
 }  // namespace
 
-std::vector<std::string> miner_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, make] : kMiners) names.push_back(name);
-  return names;
-}
+std::vector<std::string> miner_names() { return kMiners.names(); }
 
-std::unique_ptr<Miner> make_miner(const std::string& name) {
-  for (const auto& [known, make] : kMiners) {
-    if (known == name) return make();
-  }
-  throw Error("mining.miner", "is '" + name + "'", "known: " + listed(miner_names()));
-}
+std::unique_ptr<Miner> make_miner(const std::string& name) { return kMiners.find(name)(); }
 
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
   const int64_t offered = available(task.pool, task.max_per_image);

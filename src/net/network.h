@@ -56,5 +56,6 @@ class Network {
 // last layer. BatchNorm starts at weight 1 and bias 0, linear layers uniform in ±1/sqrt(inputs) and bias 0. A
 // new network is in train mode. An unknown name or an impossible depth is a poem::Error.
 std::unique_ptr<Network> make_network(const NetworkSpec& spec, uint64_t seed);
+std::vector<std::string> network_names();
 
 }  // namespace poem

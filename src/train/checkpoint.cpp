@@ -33,25 +33,6 @@ json data_sizes(const TrainingData& data) {
 
 }  // namespace
 
-void store_crops(const std::vector<Crop>& crops, const std::string& name, TensorFile& file) {
-  at::Tensor table = at::empty({static_cast<int64_t>(crops.size()), 2}, at::kLong);
-  auto* out = table.data_ptr<int64_t>();
-  for (const Crop& crop : crops) {
-    *out++ = crop.image;
-    *out++ = static_cast<int64_t>(crop.seed);
-  }
-  file.tensors[name] = table;
-}
-
-std::vector<Crop> load_crops(const TensorFile& file, const std::string& name) {
-  const at::Tensor table = file.tensor(name);
-  const auto* in = table.data_ptr<int64_t>();
-  std::vector<Crop> crops;
-  for (int64_t i = 0; i < table.size(0); ++i)
-    crops.push_back({in[2 * i], static_cast<uint64_t>(in[2 * i + 1])});
-  return crops;
-}
-
 void write_checkpoint(const std::string& path, const Trainer& trainer, const TrainingData& data,
                       at::Device device) {
   TensorFile file;

@@ -2,17 +2,10 @@
 // numbers.
 #pragma once
 #include <string>
-#include <vector>
 
-#include "core/safetensors.h"
-#include "data/augment.h"
 #include "train/trainer.h"
 
 namespace poem {
-
-// (image, crop seed) pairs as one int64 n×2 tensor: images themselves are never stored.
-void store_crops(const std::vector<Crop>& crops, const std::string& name, TensorFile& file);
-std::vector<Crop> load_crops(const TensorFile& file, const std::string& name);
 
 void write_checkpoint(const std::string& path, const Trainer& trainer, const TrainingData& data,
                       at::Device device);

@@ -18,6 +18,10 @@ void check(const Config& c, const std::string& path) {
   const auto fail = [&](const std::string& what, const std::string& remedy) {
     throw Error(path, what, remedy);
   };
+  if (c.format != kRunFormat) {
+    fail(fmt::format("is of format {}, this poem knows {}", c.format, kRunFormat),
+         "use the poem that wrote it");
+  }
   if (c.data.train.empty()) fail("data.train is missing", "name the labelled training images");
   if (c.mining.miner != "none" && c.data.outliers.empty()) {
     fail("data.outliers is missing", "name the auxiliary outliers, or set mining.miner: none");
@@ -38,6 +42,7 @@ void check(const Config& c, const std::string& path) {
 
 std::vector<Key> keys(Config& c) {
   return {
+      {"format", &c.format, "version of this file and of the run folder", at_least(1)},
       {"seed", &c.seed, "every random draw of the run follows from it", at_least(0)},
       {"score", &c.score, "what ranks test inputs, higher is ID", one_of(score_names())},
 

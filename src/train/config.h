@@ -48,7 +48,11 @@ struct TrainSettings {
   double drop = 0.1;
 };
 
+// The version of a run folder's layout (docs/run-folder.md).
+constexpr int64_t kRunFormat = 1;
+
 struct Config {
+  int64_t format = kRunFormat;
   int64_t seed = 0;
   DataSettings data;
   AugmentSettings augment;

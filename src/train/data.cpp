@@ -77,6 +77,25 @@ std::vector<Crop> id_crops(const TrainingData& data, uint64_t seed, int64_t epoc
   return crops;
 }
 
+void store_crops(const std::vector<Crop>& crops, const std::string& name, TensorFile& file) {
+  at::Tensor table = at::empty({static_cast<int64_t>(crops.size()), 2}, at::kLong);
+  auto* out = table.data_ptr<int64_t>();
+  for (const Crop& crop : crops) {
+    *out++ = crop.image;
+    *out++ = static_cast<int64_t>(crop.seed);
+  }
+  file.tensors[name] = table;
+}
+
+std::vector<Crop> load_crops(const TensorFile& file, const std::string& name) {
+  const at::Tensor table = file.tensor(name);
+  const auto* in = table.data_ptr<int64_t>();
+  std::vector<Crop> crops;
+  for (int64_t i = 0; i < table.size(0); ++i)
+    crops.push_back({in[2 * i], static_cast<uint64_t>(in[2 * i + 1])});
+  return crops;
+}
+
 ImageSet subset(const ImageSet& images, const std::vector<int64_t>& rows) {
   const at::Tensor index = at::tensor(rows, at::kLong);
   ImageSet part = images;

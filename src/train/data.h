@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/safetensors.h"
 #include "data/augment.h"
 #include "data/image_set.h"
 #include "train/config.h"
@@ -23,6 +24,10 @@ TrainingData load_training_data(const Config& config);
 
 // The ID crops of an epoch, one an image of train_rows, in the order they are trained on.
 std::vector<Crop> id_crops(const TrainingData& data, uint64_t seed, int64_t epoch);
+
+// (image, crop seed) pairs as one int64 n×2 tensor: images themselves are never stored.
+void store_crops(const std::vector<Crop>& crops, const std::string& name, TensorFile& file);
+std::vector<Crop> load_crops(const TensorFile& file, const std::string& name);
 
 // The rows `rows` of a set, as a set of its own.
 ImageSet subset(const ImageSet& images, const std::vector<int64_t>& rows);

@@ -4,9 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "train/checkpoint.h"
-
 namespace poem {
 namespace {
 

@@ -1,0 +1,25 @@
+// One function a subcommand; each adds its options, its help with examples, and what it does.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace poem {
+
+struct CommonOptions {  // before or after any subcommand's name
+  bool quiet = false;
+  int threads = 0;
+  std::string device = "auto";
+};
+
+struct Interrupted {};  // thrown after Ctrl-C was handled: exit code 130
+
+void add_config(CLI::App& app);
+void add_demo(CLI::App& app, const CommonOptions& common);
+void add_eval(CLI::App& app, const CommonOptions& common);
+void add_info(CLI::App& app);
+void add_metrics(CLI::App& app);
+void add_mine(CLI::App& app);
+void add_pack(CLI::App& app);
+void add_train(CLI::App& app, const CommonOptions& common);
+
+}  // namespace poem

@@ -1,0 +1,47 @@
+// poem pack: any image source as one memory-mapped file.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "data/read.h"
+
+namespace poem {
+namespace {
+
+struct Options {
+  std::string source, out;
+  ReadOptions read;
+  bool force = false;
+};
+
+void run(const Options& options) {
+  if (std::filesystem::exists(options.out) && !options.force) {
+    throw Error(options.out, "exists already", "choose another name, or --force to replace it");
+  }
+  const int64_t count = pack_images(options.source, options.out, options.read);
+  fmt::print("{}: {} images\n", options.out, count);
+}
+
+}  // namespace
+
+void add_pack(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("pack", "Pack images into one memory-mapped file for large pools");
+  command->add_option("source", options->source, "Folder, archive or file of images (docs/data.md)")
+      ->required();
+  command->add_option("out", options->out, "File to write, NAME.poem")->required();
+  command
+      ->add_option("--size", options->read.size,
+                   "Side in pixels: shorter side resized, then centre crop; 0 keeps")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+  command->add_flag("--skip-bad", options->read.skip_bad, "Leave out images that cannot be decoded");
+  command->add_flag("--force", options->force, "Replace OUT if it exists");
+  command->footer("Example:\n  poem pack imagenet64/ outliers.poem --size 64");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace poem

@@ -1,0 +1,71 @@
+// poem train: a config in, a run folder out.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "core/runtime.h"
+#include "train/run.h"
+
+namespace poem {
+namespace {
+
+struct Options {
+  std::string config, out, resume;
+  std::vector<std::string> set;
+  bool force = false;
+};
+
+void run(const Options& options, const CommonOptions& common) {
+  const at::Device device = pick_device(common.device);
+  catch_interrupts();
+  RunOutcome outcome;
+  std::string folder = options.resume;
+  if (options.resume.empty()) {
+    if (options.config.empty() || options.out.empty()) {
+      throw Error("poem train", "needs CONFIG and --out RUN, or --resume RUN", "see poem train --help");
+    }
+    folder = options.out;
+    outcome = start_run(read_config(options.config, options.set), folder, options.force, device);
+  } else {
+    if (!options.config.empty() || !options.out.empty() || !options.set.empty()) {
+      throw Error("--resume", "goes on with the run's own config", "leave out CONFIG, --out and --set");
+    }
+    outcome = resume_run(folder, device);
+  }
+  if (!outcome.finished) {
+    spdlog::warn("interrupted; go on with: poem train --resume {}", folder);
+    throw Interrupted();
+  }
+  if (outcome.results) fmt::print("{}", to_table(*outcome.results));
+  spdlog::info("detector: {}", detector_path(folder));
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, const CommonOptions& common) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("train", "Train a detector from a config; leaves a run folder");
+  command->add_option("config", options->config, "YAML file; 'poem config' prints every key");
+  command->add_option("--out", options->out, "Run folder to make")->type_name("RUN");
+  command->add_option("--set", options->set, "Override a key: --set train.epochs=3 (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option_function<int64_t>(
+          "--seed", [options](int64_t seed) { options->set.push_back(fmt::format("seed={}", seed)); },
+          "Short for --set seed=S")
+      ->type_name("S");
+  command->add_option("--resume", options->resume, "Go on with a run that was stopped or killed")
+      ->type_name("RUN");
+  command->add_flag("--force", options->force, "Replace RUN if it exists");
+  command->footer(
+      "Examples:\n"
+      "  poem train configs/demo.yaml --out runs/first\n"
+      "  poem train configs/demo.yaml --out runs/random --set mining.miner=random --seed 1\n"
+      "  poem train --resume runs/first");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace poem

@@ -1,0 +1,163 @@
+#include "train/run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/progress.h"
+#include "detect/evaluate.h"
+#include "detect/score.h"
+#include "metrics/metrics.h"
+#include "train/checkpoint.h"
+#include "train/report.h"
+#include "train/trainer.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Folder {
+  explicit Folder(const std::string& path)
+      : root(path),
+        config(path + "/config.yaml"),
+        metrics(path + "/metrics.jsonl"),
+        checkpoint(path + "/checkpoint/state.safetensors"),
+        detector(path + "/detector.safetensors"),
+        results(path + "/results.json"),
+        table(path + "/results.csv") {}
+  std::string root, config, metrics, checkpoint, detector, results, table;
+};
+
+// Keeps a second process out of the folder; the system frees the lock however this one ends.
+class Lock {
+ public:
+  explicit Lock(const std::string& folder)
+      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(descriptor_);
+      throw Error(folder, "is being trained by another process", "wait for it or stop it first");
+    }
+  }
+  ~Lock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// The lines of metrics.jsonl for epochs that the checkpoint holds; a kill may have left later or half ones.
+std::string kept_metrics(const std::string& path, int64_t epochs) {
+  std::string kept;
+  if (!fs::exists(path)) return kept;
+  std::istringstream lines(read_file(path));
+  for (std::string line; std::getline(lines, line);) {
+    const json entry = json::parse(line, nullptr, false);
+    if (!entry.is_object() || entry.value("epoch", epochs + 1) > epochs) break;
+    kept += line + "\n";
+  }
+  return kept;
+}
+
+// ID images held out of training give the threshold that keeps 95 % of them.
+Detector make_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
+  Detector detector{trainer.network(), config.score, std::nullopt, data.id.class_names, config.data.size};
+  if (!data.validation_rows.empty()) {
+    const at::Tensor logits = detector.logits(subset(data.id, data.validation_rows));
+    detector.threshold = threshold_at_tpr(to_floats(score_logits(config.score, logits)), 0.95);
+  } else {
+    spdlog::warn("data.validation is 0: the detector has no threshold");
+  }
+  return detector;
+}
+
+std::optional<Results> finish(const Config& config, const Folder& folder, const Detector& detector,
+                              const std::optional<TestData>& test) {
+  detector.save(folder.detector);
+  if (!test) return std::nullopt;
+  const Results results = evaluate(detector, config.score, test->id, test->ood);
+  write_file(folder.table, to_csv(results));
+  write_file(folder.results, to_json(results).dump(2) + "\n");
+  return results;
+}
+
+// Everything a run reads. Test sets too: a bad one is an error before the training, not after it.
+struct Inputs {
+  explicit Inputs(const Config& config) : training(load_training_data(config)) {
+    if (config.data.test.empty()) return;
+    test = load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
+  }
+  TrainingData training;
+  std::optional<TestData> test;
+};
+
+RunOutcome train(const Config& config, const Inputs& inputs, const Folder& folder, at::Device device) {
+  const TrainingData& data = inputs.training;
+  Trainer trainer(config, data, device);
+  if (fs::exists(folder.checkpoint)) {
+    read_checkpoint(folder.checkpoint, trainer, data, device);
+    spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), config.train.epochs);
+  }
+  std::string metrics = kept_metrics(folder.metrics, trainer.epoch());
+  const bool done = trainer.run(
+      [&](const EpochReport& report) {
+        metrics += to_json(report).dump() + "\n";
+        write_file(folder.metrics, metrics);
+        spdlog::info(to_text(report, config.train.epochs));
+      },
+      [&] { write_checkpoint(folder.checkpoint, trainer, data, device); });
+  if (!done) return {false, std::nullopt};
+  return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};
+}
+
+}  // namespace
+
+RunOutcome start_run(const Config& config, const std::string& path, bool force, at::Device device) {
+  const Folder folder(path);
+  check_output_folder(path, force, "config.yaml");
+  const Inputs inputs(config);
+  make_output_folder(path);
+  try {
+    const Lock lock(path);
+    make_output_folder(path + "/checkpoint");
+    write_file(folder.config, to_yaml(config));
+    return train(config, inputs, folder, device);
+  } catch (const Error&) {
+    if (!fs::exists(folder.checkpoint)) fs::remove_all(path);  // nothing worth resuming
+    throw;
+  }
+}
+
+RunOutcome resume_run(const std::string& path, at::Device device) {
+  const Folder folder(path);
+  if (!fs::exists(folder.config)) {
+    throw Error(path, "is not a run: it has no config.yaml", "name a folder that 'poem train --out' made");
+  }
+  const Config config = read_config(folder.config, {});
+  const Lock lock(path);
+  return train(config, Inputs(config), folder, device);
+}
+
+std::string detector_path(const std::string& run_or_file) {
+  if (!fs::is_directory(run_or_file)) return run_or_file;
+  const Folder folder(run_or_file);
+  if (fs::exists(folder.detector)) return folder.detector;
+  if (fs::exists(folder.config)) {
+    throw Error(run_or_file, "has no detector yet", "finish it with: poem train --resume " + run_or_file);
+  }
+  throw Error(run_or_file, "is not a run", "name a folder that 'poem train --out' made");
+}
+
+}  // namespace poem

@@ -1,0 +1,30 @@
+// The run folder: config.yaml, metrics.jsonl, checkpoint/, detector.safetensors, results.json and results.csv
+// (docs/run-folder.md). Killed at any moment, a run resumes to the same result.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+
+#include "detect/results.h"
+#include "train/config.h"
+
+namespace poem {
+
+struct RunOutcome {
+  bool finished;                   // false: interrupted, the checkpoint is in the middle of an epoch
+  std::optional<Results> results;  // where the config names test sets
+};
+
+// Starts a run in a new folder; an existing one is an Error unless `force`, which replaces a run but nothing
+// else. An Error before the first checkpoint leaves no folder behind.
+RunOutcome start_run(const Config& config, const std::string& folder, bool force, at::Device device);
+
+// Goes on from the last checkpoint, or from the start if there is none yet. A folder that is no run, or one
+// of another format, is an Error. A finished run is only evaluated again.
+RunOutcome resume_run(const std::string& folder, at::Device device);
+
+// The detector of a finished run; also accepts the file itself.
+std::string detector_path(const std::string& run_or_file);
+
+}  // namespace poem
