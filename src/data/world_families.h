@@ -1,0 +1,26 @@
+// What the sets of the embedded world show. Every function draws onto a canvas that already has its
+// background; the camera comes afterwards.
+#pragma once
+#include <array>
+
+#include "data/world_draw.h"
+
+namespace poem::world {
+
+constexpr int kClasses = 8;
+constexpr std::array<const char*, kClasses> kClassNames = {"car",  "boat", "house", "tree",
+                                                           "fish", "mug",  "key",   "mushroom"};
+
+Sprite make_object(int label, const Palette& palette, Dice& dice);
+void draw_object(int label, Canvas& canvas, Dice& dice);
+
+void draw_outlier(Canvas& canvas, Dice& dice);  // one of many families, all equally likely
+
+void draw_digits(Canvas& canvas, Dice& dice);
+void draw_textures(Canvas& canvas, Dice& dice);
+void draw_scenes(Canvas& canvas, Dice& dice);
+void draw_cropped(Canvas& canvas, Dice& dice);
+void draw_resized(Canvas& canvas, Dice& dice);
+void draw_patches(Canvas& canvas, Dice& dice);
+
+}  // namespace poem::world
