@@ -10,11 +10,6 @@
 namespace poem {
 namespace {
 
-std::vector<float> to_vector(const at::Tensor& scores) {
-  const at::Tensor values = scores.to(at::kFloat).contiguous();
-  return {values.data_ptr<float>(), values.data_ptr<float>() + values.numel()};
-}
-
 double accuracy(const at::Tensor& logits, const ImageSet& id) {
   const auto classes = logits.size(1), largest = id.labels.max().item<int64_t>();
   if (largest >= classes) {
@@ -29,10 +24,10 @@ double accuracy(const at::Tensor& logits, const ImageSet& id) {
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,
                  const std::vector<std::pair<std::string, ImageSet>>& ood) {
   const at::Tensor id_logits = detector.logits(id);
-  const std::vector<float> id_scores = to_vector(score_logits(score, id_logits));
+  const std::vector<float> id_scores = to_floats(score_logits(score, id_logits));
   std::vector<SetResult> sets;
   for (const auto& [name, images] : ood) {
-    sets.push_back({name, ood_metrics(id_scores, to_vector(score_logits(score, detector.logits(images))))});
+    sets.push_back({name, ood_metrics(id_scores, to_floats(score_logits(score, detector.logits(images))))});
   }
   std::optional<double> id_accuracy;
   if (id.labelled()) id_accuracy = accuracy(id_logits, id);

@@ -1,0 +1,118 @@
+// poem demo: POEM on the embedded world beside random outliers and a network trained without any.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "core/file.h"
+#include "core/runtime.h"
+#include "detect/evaluate.h"
+#include "train/data.h"
+#include "train/run.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string config, out = "runs/demo";
+  std::vector<std::string> set;
+  bool force = false;
+};
+
+// The three trainings differ in nothing else.
+struct Method {
+  const char* folder;
+  std::vector<std::string> set;
+  std::vector<std::pair<const char*, const char*>> rows;  // (title, score) in the table
+};
+
+const std::vector<Method> kMethods = {{"none",
+                                       {"mining.miner=none", "objective.name=cross_entropy"},
+                                       {{"no outliers, MSP", "msp"}, {"no outliers, energy", "energy"}}},
+                                      {"random", {"mining.miner=random"}, {{"random outliers", "energy"}}},
+                                      {"poem", {"mining.miner=thompson"}, {{"POEM", "energy"}}}};
+
+// configs/demo.yaml beside the build folder, or installed with the program.
+std::string find_config() {
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const char* place : {"../configs/demo.yaml", "../share/poem/configs/demo.yaml"}) {
+    if (fs::exists(program / place)) return (program / place).lexically_normal().string();
+  }
+  throw Error("configs/demo.yaml", "is not where the program looks for it", "give it with --config");
+}
+
+void train_method(const Method& method, const Options& options, const std::string& config_path,
+                  at::Device device) {
+  std::vector<std::string> set = options.set;
+  set.insert(set.end(), method.set.begin(), method.set.end());
+  const Config config = read_config(config_path, set);
+  const std::string folder = options.out + "/" + method.folder;
+  spdlog::info("\n{}: mining.miner {}, objective {}", folder, config.mining.miner, config.objective.name);
+  const bool same =
+      fs::exists(folder + "/config.yaml") && read_file(folder + "/config.yaml") == to_yaml(config);
+  const RunOutcome outcome =
+      same && !options.force ? resume_run(folder, device) : start_run(config, folder, options.force, device);
+  if (!outcome.finished) {
+    spdlog::warn("interrupted; go on with: poem demo --out {}", options.out);
+    throw Interrupted();
+  }
+}
+
+void run(const Options& options, const CommonOptions& common) {
+  const at::Device device = pick_device(common.device);
+  catch_interrupts();
+  const std::string config_path = options.config.empty() ? find_config() : options.config;
+  const Config config = read_config(config_path, options.set);
+  const TestData test = load_test_data(config.data.test, config.data.ood, config.data.size, false);
+  for (const Method& method : kMethods) train_method(method, options, config_path, device);
+
+  std::string table = fmt::format("\n{:<20}  {:>6}  {:>6}  {:>7}  {:>8}  {:>6}   FPR95 of", "in percent",
+                                  "FPR95", "AUROC", "AUPR-in", "AUPR-out", "ID acc");
+  for (const auto& [name, images] : test.ood) table += fmt::format(" {:>8}", name);
+  table += "\n";
+  for (const Method& method : kMethods) {
+    const Detector detector = Detector::load(options.out + "/" + method.folder + "/detector.safetensors");
+    detector.network->to(device);
+    for (const auto& [title, score] : method.rows) {
+      const Results r = evaluate(detector, score, test.id, test.ood);
+      table += fmt::format("{:<20}  {:>6.2f}  {:>6.2f}  {:>7.2f}  {:>8.2f}  {:>6.2f}           ", title,
+                           100 * r.mean.fpr95, 100 * r.mean.auroc, 100 * r.mean.aupr_in,
+                           100 * r.mean.aupr_out, 100 * *r.id_accuracy);
+      for (const auto& set : r.sets) table += fmt::format(" {:>8.2f}", 100 * set.metrics.fpr95);
+      table += "\n";
+    }
+  }
+  fmt::print("{}\n{} ID test images against {} of each OOD set; one seed. Run folders: {}/\n", table,
+             test.id.size(), test.ood.front().second.size(), options.out);
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app, const CommonOptions& common) {
+  auto options = std::make_shared<Options>();
+  auto* command =
+      app.add_subcommand("demo", "Train POEM, random outliers and no outliers on the embedded world");
+  command->add_option("--out", options->out, "Folder for the run folders")
+      ->capture_default_str()
+      ->type_name("DIR");
+  command->add_option("--config", options->config, "What to train (default: configs/demo.yaml)")
+      ->type_name("FILE");
+  command->add_option("--set", options->set, "Override a key of the config (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option_function<int64_t>(
+          "--seed", [options](int64_t seed) { options->set.push_back(fmt::format("seed={}", seed)); },
+          "Short for --set seed=S")
+      ->type_name("S");
+  command->add_flag("--force", options->force, "Replace run folders of another config");
+  command->footer("Examples:\n  poem demo\n  poem demo --seed 1 --out runs/demo-1");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace poem
