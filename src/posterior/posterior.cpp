@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -19,7 +19,8 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kBlockRows = 5000;  // float64 copies of this many rows at a time
+constexpr int64_t kBlockRows = 2000;  // float64 copies of this many rows at a time stay in the cache
+constexpr int64_t kRowsAThread = 500;
 
 [[noreturn]] void fail_not_finite(int64_t row, int64_t feature, double value) {
   throw Error("posterior", fmt::format("feature {} of row {} is {}", feature, row, value),
@@ -42,22 +43,34 @@ bool all_finite(const T* values, int64_t count) {
   return bad == 0;
 }
 
-// Copies rows from `first` on into `block` as float64.
 template <typename T>
-void copy_rows(const at::Tensor& features, int64_t first, const at::Tensor& block) {
-  const int64_t m = features.size(1);
-  const T* source = features.data_ptr<T>() + first * m;
-  double* target = block.data_ptr<double>();
-  at::parallel_for(0, block.size(0), 64, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* from = source + row * m;
-      if (!all_finite(from, m)) {
-        const T* bad = std::find_if(from, from + m, [](T x) { return !std::isfinite(x); });
-        fail_not_finite(first + row, bad - from, *bad);
-      }
-      std::copy(from, from + m, target + row * m);
+void copy_rows(const T* from, int64_t rows, int64_t m, int64_t first_row, double* to) {
+  for (int64_t row = 0; row < rows; ++row, from += m, to += m) {
+    if (!all_finite(from, m)) {
+      const T* bad = std::find_if(from, from + m, [](T x) { return !std::isfinite(x); });
+      fail_not_finite(first_row + row, bad - from, *bad);
     }
-  });
+    std::copy(from, from + m, to);
+  }
+}
+
+// Copies the rows from `first` on into `block` as float64. Plain threads: those of OpenMP stay awake for
+// milliseconds after their work and take the cores from the BLAS that comes next (twice the time in all).
+template <typename T>
+void copy_block(const at::Tensor& features, int64_t first, const at::Tensor& block) {
+  const int64_t m = features.size(1), rows = block.size(0);
+  const int64_t parts = std::clamp<int64_t>(rows / kRowsAThread, 1, at::get_num_threads());
+  const auto copy_part = [&](int64_t part) {
+    const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+    copy_rows(features.data_ptr<T>() + (first + begin) * m, end - begin, m, first + begin,
+              block.data_ptr<double>() + begin * m);
+  };
+  std::vector<std::future<void>> others;
+  for (int64_t part = 1; part < parts; ++part) {
+    others.push_back(std::async(std::launch::async, copy_part, part));
+  }
+  copy_part(0);
+  for (auto& other : others) other.get();
 }
 
 // gram += weight · blockᵀ block in the lower triangle. The product of panels does little more than half of
@@ -90,9 +103,9 @@ void add_on_cpu(const at::Tensor& features, const at::Tensor& targets, double we
   for (int64_t first = 0; first < n; first += kBlockRows) {
     const at::Tensor block = buffer.narrow(0, 0, std::min(kBlockRows, n - first));
     if (features.scalar_type() == at::kFloat) {
-      copy_rows<float>(features, first, block);
+      copy_block<float>(features, first, block);
     } else {
-      copy_rows<double>(features, first, block);
+      copy_block<double>(features, first, block);
     }
     add_gram(block, weight, to.gram);
     to.moment.addmv_(block.t(), targets.narrow(0, first, block.size(0)));
@@ -150,6 +163,11 @@ void check_factor(const at::Tensor& precision, const at::Tensor& factor, int64_t
 
 Statistics::Statistics(int64_t features)
     : gram(at::zeros({features, features}, at::kDouble)), moment(at::zeros({features}, at::kDouble)) {}
+
+Statistics::Statistics(const Statistics& other)
+    : gram(other.gram.clone()), moment(other.moment.clone()), count(other.count) {}
+
+Statistics& Statistics::operator=(const Statistics& other) { return *this = Statistics(other); }
 
 void Statistics::add(const at::Tensor& features, const at::Tensor& targets, double weight) {
   if (features.dim() != 2 || features.size(1) != moment.size(0)) {
