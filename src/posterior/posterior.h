@@ -22,6 +22,11 @@ namespace poem {
 // merges.
 struct Statistics {
   explicit Statistics(int64_t features);
+  // Tensors share their numbers when copied; statistics do not.
+  Statistics(const Statistics& other);
+  Statistics& operator=(const Statistics& other);
+  Statistics(Statistics&&) = default;
+  Statistics& operator=(Statistics&&) = default;
 
   // features: n×m float32 or float64, any device; targets: n float64. Each row counts `weight` times in ΦΦᵀ
   // and the count; `targets` are taken as they are, so a row of weight k brings the sum of its k targets.

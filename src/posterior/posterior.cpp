@@ -1,0 +1,234 @@
+#include "posterior/posterior.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include "core/error.h"
+#ifdef POEM_HAS_CBLAS
+#include <cblas.h>
+#endif
+
+namespace poem {
+namespace {
+
+constexpr int64_t kBlockRows = 2000;  // float64 copies of this many rows at a time stay in the cache
+constexpr int64_t kRowsAThread = 500;
+
+[[noreturn]] void fail_not_finite(int64_t row, int64_t feature, double value) {
+  throw Error("posterior", fmt::format("feature {} of row {} is {}", feature, row, value),
+              "remove the row or mend what computed it");
+}
+
+void check_targets(const at::Tensor& targets) {
+  const double* y = targets.data_ptr<double>();
+  for (int64_t row = 0; row < targets.size(0); ++row) {
+    if (!std::isfinite(y[row])) {
+      throw Error("posterior", fmt::format("the target of row {} is {}", row, y[row]), "use finite targets");
+    }
+  }
+}
+
+template <typename T>
+bool all_finite(const T* values, int64_t count) {
+  int bad = 0;  // an integer, so that the loop becomes vector instructions
+  for (int64_t i = 0; i < count; ++i) bad |= !(std::abs(values[i]) <= std::numeric_limits<T>::max());
+  return bad == 0;
+}
+
+template <typename T>
+void copy_rows(const T* from, int64_t rows, int64_t m, int64_t first_row, double* to) {
+  for (int64_t row = 0; row < rows; ++row, from += m, to += m) {
+    if (!all_finite(from, m)) {
+      const T* bad = std::find_if(from, from + m, [](T x) { return !std::isfinite(x); });
+      fail_not_finite(first_row + row, bad - from, *bad);
+    }
+    std::copy(from, from + m, to);
+  }
+}
+
+// Copies the rows from `first` on into `block` as float64. Plain threads: those of OpenMP stay awake for
+// milliseconds after their work and take the cores from the BLAS that comes next (twice the time in all).
+template <typename T>
+void copy_block(const at::Tensor& features, int64_t first, const at::Tensor& block) {
+  const int64_t m = features.size(1), rows = block.size(0);
+  const int64_t parts = std::clamp<int64_t>(rows / kRowsAThread, 1, at::get_num_threads());
+  const auto copy_part = [&](int64_t part) {
+    const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+    copy_rows(features.data_ptr<T>() + (first + begin) * m, end - begin, m, first + begin,
+              block.data_ptr<double>() + begin * m);
+  };
+  std::vector<std::future<void>> others;
+  for (int64_t part = 1; part < parts; ++part) {
+    others.push_back(std::async(std::launch::async, copy_part, part));
+  }
+  copy_part(0);
+  for (auto& other : others) other.get();
+}
+
+// gram += weight · blockᵀ block in the lower triangle. The product of panels does little more than half of
+// the work of the whole product.
+void add_gram_by_panels(const at::Tensor& block, double weight, const at::Tensor& gram) {
+  constexpr int64_t kPanel = 64;
+  const int64_t m = gram.size(0);
+  for (int64_t begin = 0; begin < m; begin += kPanel) {
+    const int64_t end = std::min(m, begin + kPanel);
+    gram.slice(0, begin, end)
+        .slice(1, 0, end)
+        .addmm_(block.slice(1, begin, end).t(), block.slice(1, 0, end), 1, weight);
+  }
+  gram.tril_();
+}
+
+void add_gram(const at::Tensor& block, double weight, const at::Tensor& gram) {
+#ifdef POEM_HAS_CBLAS
+  const auto rows = static_cast<int>(block.size(0)), m = static_cast<int>(block.size(1));
+  cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, m, rows, weight, block.data_ptr<double>(), m, 1.0,
+              gram.data_ptr<double>(), m);
+#else
+  add_gram_by_panels(block, weight, gram);
+#endif
+}
+
+void add_on_cpu(const at::Tensor& features, const at::Tensor& targets, double weight, Statistics& to) {
+  const int64_t n = features.size(0);
+  at::Tensor buffer = at::empty({std::min(n, kBlockRows), features.size(1)}, at::kDouble);
+  for (int64_t first = 0; first < n; first += kBlockRows) {
+    const at::Tensor block = buffer.narrow(0, 0, std::min(kBlockRows, n - first));
+    if (features.scalar_type() == at::kFloat) {
+      copy_block<float>(features, first, block);
+    } else {
+      copy_block<double>(features, first, block);
+    }
+    add_gram(block, weight, to.gram);
+    to.moment.addmv_(block.t(), targets.narrow(0, first, block.size(0)));
+  }
+}
+
+void add_on_device(const at::Tensor& features, const at::Tensor& targets, double weight, Statistics& to) {
+  const at::Tensor bad = at::isfinite(features).logical_not_();
+  if (bad.any().item<bool>()) {
+    const at::Tensor place = bad.nonzero()[0].cpu();
+    const auto row = place[0].item<int64_t>(), feature = place[1].item<int64_t>();
+    fail_not_finite(row, feature, features[row][feature].item<double>());
+  }
+  const auto options = features.options().dtype(at::kDouble);
+  const at::Tensor gram = at::zeros_like(to.gram, options), moment = at::zeros_like(to.moment, options);
+  const at::Tensor device_targets = targets.to(features.device());
+  for (int64_t first = 0; first < features.size(0); first += kBlockRows) {
+    const int64_t rows = std::min(kBlockRows, features.size(0) - first);
+    const at::Tensor block = features.narrow(0, first, rows).to(at::kDouble);
+    add_gram_by_panels(block, weight, gram);
+    moment.addmv_(block.t(), device_targets.narrow(0, first, rows));
+  }
+  to.gram.add_(gram.cpu());
+  to.moment.add_(moment.cpu());
+}
+
+void check_positive(const char* key, double value) {
+  if (!(value > 0 && std::isfinite(value))) {
+    throw Error(fmt::format("posterior.{}", key), fmt::format("{} is not above 0", value),
+                "use a positive number");
+  }
+}
+
+// A pivot that is not positive, or no larger than the rounding of what it was computed from, means that the
+// feature is a combination of those before it as far as float64 can tell.
+void check_factor(const at::Tensor& precision, const at::Tensor& factor, int64_t failed_minor) {
+  constexpr double kRounding = 16 * std::numeric_limits<double>::epsilon();
+  const at::Tensor diagonal = precision.diagonal().contiguous(), pivots = factor.diagonal().contiguous();
+  const double* a = diagonal.data_ptr<double>();
+  const double* l = pivots.data_ptr<double>();
+  int64_t feature = 0;
+  const int64_t sound = failed_minor > 0 ? failed_minor - 1 : precision.size(0);
+  while (feature < sound && l[feature] * l[feature] > kRounding * a[feature] && std::isfinite(l[feature])) {
+    ++feature;
+  }
+  if (feature == precision.size(0)) return;
+  throw Error(
+      "posterior",
+      fmt::format("feature {} is degenerate (diagonal entry {:.3g}): the matrix has no Cholesky factor",
+                  feature, a[feature]),
+      "remove or rescale the feature, or lower posterior.prior_variance");
+}
+
+}  // namespace
+
+Statistics::Statistics(int64_t features)
+    : gram(at::zeros({features, features}, at::kDouble)), moment(at::zeros({features}, at::kDouble)) {}
+
+Statistics::Statistics(const Statistics& other)
+    : gram(other.gram.clone()), moment(other.moment.clone()), count(other.count) {}
+
+Statistics& Statistics::operator=(const Statistics& other) { return *this = Statistics(other); }
+
+void Statistics::add(const at::Tensor& features, const at::Tensor& targets, double weight) {
+  if (features.dim() != 2 || features.size(1) != moment.size(0)) {
+    throw Error("posterior", fmt::format("features of width {} given, {} expected",
+                                         features.dim() == 2 ? features.size(1) : -1, moment.size(0)));
+  }
+  TORCH_CHECK(targets.dim() == 1 && targets.size(0) == features.size(0), "one target a row");
+  const at::Tensor y = targets.to(at::kCPU, at::kDouble).contiguous();
+  check_targets(y);
+  const at::Tensor x = features.scalar_type() == at::kDouble ? features : features.to(at::kFloat);
+  if (x.is_cpu()) {
+    add_on_cpu(x.contiguous(), y, weight, *this);
+  } else {
+    add_on_device(x, y, weight, *this);
+  }
+  count += weight * static_cast<double>(features.size(0));
+}
+
+Statistics& Statistics::operator+=(const Statistics& other) {
+  gram.add_(other.gram);
+  moment.add_(other.moment);
+  count += other.count;
+  return *this;
+}
+
+Statistics& Statistics::operator-=(const Statistics& other) {
+  gram.sub_(other.gram);
+  moment.sub_(other.moment);
+  count -= other.count;
+  return *this;
+}
+
+Posterior::Posterior(const Statistics& statistics, const PosteriorSettings& settings)
+    : scale_(settings.scale) {
+  check_positive("prior_variance", settings.prior_variance);
+  check_positive("noise_variance", settings.noise_variance);
+  check_positive("scale", settings.scale);
+  const double noise_precision = 1 / settings.noise_variance;
+  at::Tensor precision = statistics.gram * noise_precision;  // lower triangle: all that is read of it
+  precision.diagonal().add_(1 / settings.prior_variance);
+  at::Tensor info;
+  std::tie(factor_, info) = at::linalg_cholesky_ex(precision);
+  check_factor(precision, factor_, info.item<int64_t>());
+  mean_ = at::cholesky_solve((statistics.moment * noise_precision).unsqueeze(1), factor_).squeeze(1);
+}
+
+at::Tensor Posterior::covariance() const { return scale_ * at::cholesky_inverse(factor_); }
+
+at::Tensor Posterior::draw(Stream& stream) const {
+  at::Tensor z = at::empty_like(mean_);
+  double* values = z.data_ptr<double>();
+  std::generate(values, values + z.size(0), [&] { return stream.normal(); });
+  // Cov(L⁻ᵀz) = L⁻ᵀL⁻¹ = A⁻¹.
+  const at::Tensor x = at::linalg_solve_triangular(factor_.t(), z.unsqueeze(1), /*upper=*/true).squeeze(1);
+  return mean_ + std::sqrt(scale_) * x;
+}
+
+at::Tensor Posterior::draws(Stream& stream, int64_t how_many) const {
+  at::Tensor all = at::empty({mean_.size(0), how_many}, at::kDouble);
+  for (int64_t i = 0; i < how_many; ++i) all.select(1, i).copy_(draw(stream));
+  return all;
+}
+
+}  // namespace poem
