@@ -2,11 +2,13 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "data/reader.h"
 
 #ifdef POEM_HAS_MATIO
@@ -19,6 +21,27 @@ namespace {
 bool is_mat(const std::string& path) { return has_extension(path, ".mat"); }
 
 #ifdef POEM_HAS_MATIO
+
+// matio takes some files that end early for whole. A file of version 5 is a header of 128 bytes and elements
+// that start with their type and size (little-endian if "IM" says so), so its end can be told without reading
+// it.
+void check_complete(const std::string& path) {
+  constexpr size_t kHeader = 128;
+  const MappedFile file(path);
+  if (file.size() < kHeader) throw Error(path, "is too short for a MATLAB file", "download it again");
+  if (std::memcmp(file.data() + kHeader - 4, "\x00\x01IM", 4) != 0) return;  // another version: left to matio
+  uint64_t end = kHeader;
+  while (end + 8 <= file.size()) {
+    uint32_t bytes;
+    std::memcpy(&bytes, file.data() + end + 4, sizeof bytes);
+    end += 8 + uint64_t{bytes};
+  }
+  if (end != file.size())
+    throw Error(path,
+                fmt::format("is truncated: it has {} bytes of at least {}", file.size(),
+                            end < file.size() ? end + 8 : end),
+                "download it again");
+}
 
 using Variable = std::unique_ptr<matvar_t, void (*)(matvar_t*)>;
 
@@ -44,6 +67,7 @@ at::Tensor label_values(const std::string& path, const matvar_t& y) {
 }
 
 Labels visit_mat(const std::string& path, const ReadOptions&, const Sink& sink) {
+  check_complete(path);
   const std::unique_ptr<mat_t, int (*)(mat_t*)> file(Mat_Open(path.c_str(), MAT_ACC_RDONLY), Mat_Close);
   if (file == nullptr) throw Error(path, "is not a MATLAB file", "download SVHN's file again");
   const Variable y = read_variable(path, file.get(), "y"), x = read_variable(path, file.get(), "X");
