@@ -1,25 +1,24 @@
-// Expects a poem::Error whose one line contains every given piece of text.
-//
-//   expect_error([&] { ood_metrics({}, {1}); }, {"ID scores", "none"});
+// Checks that something fails as a user error whose one line says what it should.
 #pragma once
 #include <gtest/gtest.h>
 
-#include <initializer_list>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 
 namespace poem {
 
-template <typename Action>
-void expect_error(const Action& action, std::initializer_list<std::string> pieces) {
+inline void expect_error(const std::function<void()>& action, const std::vector<std::string>& words) {
   try {
     action();
-    ADD_FAILURE() << "no poem::Error";
+    ADD_FAILURE() << "no error that says: " << words.back();
   } catch (const Error& error) {
-    const std::string line = error.what();
-    EXPECT_EQ(line.find('\n'), std::string::npos) << line;
-    for (const std::string& piece : pieces) EXPECT_NE(line.find(piece), std::string::npos) << line;
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    for (const std::string& word : words)
+      EXPECT_NE(message.find(word), std::string::npos) << "'" << word << "' is missing in: " << message;
   }
 }
 

@@ -1,0 +1,114 @@
+#include "data/image_files.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "data/decode.h"
+#include "data/resize.h"
+
+namespace poem {
+namespace {
+
+constexpr size_t kBlock = 256;
+
+// The length of the leading folders ("a/b/") that all paths share. `folders` is sorted, so that comparing the
+// first and the last is enough.
+size_t shared_prefix(const std::map<std::string, int64_t>& folders) {
+  const std::string first = folders.begin()->first + "/", last = folders.rbegin()->first + "/";
+  const auto differs = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
+  const size_t slash = first.substr(0, static_cast<size_t>(differs - first.begin())).rfind('/');
+  return slash == std::string::npos ? 0 : slash + 1;
+}
+
+}  // namespace
+
+ImageFiles::ImageFiles(std::string source, const ReadOptions& options, Sink sink)
+    : source_(std::move(source)), options_(options), sink_(std::move(sink)) {}
+
+void ImageFiles::add(std::string name, const std::string& folder, std::optional<std::string> bytes) {
+  const int64_t index = folders_.emplace(folder, folders_.size()).first->second;
+  waiting_.push_back({std::move(name), index, std::move(bytes)});
+  if (waiting_.size() == kBlock) flush();
+}
+
+void ImageFiles::check_size(const std::string& name, const at::Tensor& image) {
+  if (first_name_.empty()) {
+    first_name_ = name;
+    first_size_ = image.sizes().vec();
+  }
+  if (image.sizes().vec() == first_size_) return;
+  throw Error(name,
+              fmt::format("is {} × {} pixels, but {} is {} × {}", image.size(2), image.size(1), first_name_,
+                          first_size_[2], first_size_[1]),
+              "bring all to one size with --size N, in a config data.size");
+}
+
+void ImageFiles::flush() {
+  const auto count = static_cast<int64_t>(waiting_.size());
+  std::vector<at::Tensor> images(count);
+  std::vector<std::optional<Error>> problems(count);
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Item& item = waiting_[i];
+      try {
+        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.name);
+        images[i] = fit(decode_image(item.name, bytes).unsqueeze(0), options_.size).squeeze(0);
+      } catch (const Error& error) {
+        problems[i] = error;
+      }
+    }
+  });
+  std::vector<at::Tensor> good;
+  for (int64_t i = 0; i < count; ++i) {
+    if (problems[i]) {
+      if (!options_.skip_bad) throw *problems[i];
+      spdlog::warn("left out: {}", problems[i]->what());
+      continue;
+    }
+    check_size(waiting_[i].name, images[i]);
+    good.push_back(std::move(images[i]));
+    kept_.push_back(waiting_[i].folder);
+  }
+  waiting_.clear();
+  if (!good.empty()) sink_(at::stack(good));
+}
+
+Labels ImageFiles::finish() {
+  flush();
+  if (folders_.empty()) throw Error(source_, "holds no .jpg, .jpeg or .png images", "check the path");
+  if (kept_.empty()) throw Error(source_, "holds no image that can be decoded", "check the files");
+  const size_t skip = shared_prefix(folders_);
+  std::map<std::string, int64_t> classes;  // sorted
+  for (const auto& [folder, index] : folders_) {
+    const std::string below = (folder + "/").substr(skip);
+    classes.emplace(below.substr(0, below.find('/')), 0);
+  }
+  if (classes.size() == 1) return {};
+  if (classes.count("") > 0)
+    throw Error(source_,
+                fmt::format("has images both beside and inside the folder '{}'", classes.rbegin()->first),
+                "a folder is a class: put every image into one, or all images into a single folder");
+  Labels result;
+  for (auto& [name, label] : classes) {
+    label = static_cast<int64_t>(result.class_names.size());
+    result.class_names.push_back(name);
+  }
+  std::vector<int64_t> label_of(folders_.size());
+  for (const auto& [folder, index] : folders_) {
+    const std::string below = (folder + "/").substr(skip);
+    label_of[index] = classes.at(below.substr(0, below.find('/')));
+  }
+  result.labels = at::empty({static_cast<int64_t>(kept_.size())}, at::kLong);
+  std::transform(kept_.begin(), kept_.end(), result.labels.data_ptr<int64_t>(),
+                 [&](int64_t folder) { return label_of[folder]; });
+  return result;
+}
+
+}  // namespace poem

@@ -1,0 +1,49 @@
+// Turns JPEG and PNG files, from a folder or out of an archive, into blocks of pixels and labels. Blocks are
+// decoded by all threads, the order stays.
+//
+//   ImageFiles files("animals", options, sink);
+//   files.add("animals/cat/1.png", "cat");            // read when its block is decoded
+//   files.add("animals.zip:dog/2.png", "dog", bytes);
+//   Labels labels = files.finish();
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/reader.h"
+
+namespace poem {
+
+class ImageFiles {
+ public:
+  ImageFiles(std::string source, const ReadOptions& options, Sink sink);
+
+  // `name` is what messages call the image, and the file to read where there are no bytes. `folder` is where
+  // it lies below the source ("" at its top, "a/b" further down).
+  void add(std::string name, const std::string& folder, std::optional<std::string> bytes = {});
+
+  // The classes are the sorted names of the first level of folders at which the images part: folders that all
+  // images share say nothing. Images in one folder have no labels. No image at all is an Error.
+  Labels finish();
+
+ private:
+  struct Item {
+    std::string name;
+    int64_t folder;  // an index into folders_
+    std::optional<std::string> bytes;
+  };
+  void flush();
+  void check_size(const std::string& name, const at::Tensor& image);
+
+  std::string source_;
+  ReadOptions options_;
+  Sink sink_;
+  std::vector<Item> waiting_;
+  std::map<std::string, int64_t> folders_;
+  std::vector<int64_t> kept_;  // the folder of each image that went to the sink
+  std::string first_name_;     // whose size all others must have
+  std::vector<int64_t> first_size_;
+};
+
+}  // namespace poem

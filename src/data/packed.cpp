@@ -1,0 +1,127 @@
+#include "data/packed.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace poem {
+namespace {
+
+constexpr char kMagic[8] = {'P', 'O', 'E', 'M', 'P', 'A', 'C', 'K'};
+constexpr uint32_t kVersion = 1;
+constexpr uint64_t kPixelsOffset = 4096;  // a page, so that pixels start where a mapping can
+
+struct Header {
+  char magic[8];
+  uint32_t version, channels, height, width;
+  uint64_t count;
+  uint64_t labels_offset;  // 0: no labels
+  uint64_t names_offset, names_bytes;
+};
+static_assert(sizeof(Header) == 56, "the layout of the file");
+
+[[noreturn]] void broken(const std::string& path, const std::string& what) {
+  throw Error(path, what, "pack the source again");
+}
+
+// Everything that the sizes in the header say must lie inside the file, and nothing behind it.
+void check_header(const std::string& path, const Header& header, uint64_t file_bytes) {
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) broken(path, "is not a packed file of poem");
+  if (header.version != kVersion)
+    broken(path, fmt::format("is a packed file of version {}, this poem reads version {}", header.version,
+                             kVersion));
+  uint64_t pixels = header.count;
+  bool overflow = false;
+  for (const uint64_t axis : {header.channels, header.height, header.width})
+    overflow |= __builtin_mul_overflow(pixels, axis, &pixels);
+  if (overflow || pixels == 0 || pixels > file_bytes) broken(path, "is truncated, or its header is damaged");
+  const uint64_t labels = kPixelsOffset + (pixels + 7) / 8 * 8;
+  const uint64_t names = header.labels_offset == 0 ? kPixelsOffset + pixels : labels + 8 * header.count;
+  if ((header.labels_offset != 0 && header.labels_offset != labels) || header.names_offset != names)
+    broken(path, "has a damaged header");
+  if (file_bytes < names || file_bytes - names != header.names_bytes)
+    broken(path, fmt::format("has {} bytes, its header asks for {}", file_bytes, names + header.names_bytes));
+}
+
+std::vector<std::string> parse_names(const std::string& path, const char* text, uint64_t bytes) {
+  try {
+    return nlohmann::json::parse(text, text + bytes).get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    broken(path, "has damaged class names");
+  }
+}
+
+Labels visit_packed(const std::string& path, const ReadOptions&, const Sink& sink) {
+  const ImageSet set = map_packed(path);
+  visit_in_blocks(set.pixels, sink);
+  return {set.labels, set.class_names};
+}
+
+}  // namespace
+
+PackedWriter::PackedWriter(const std::string& path) : file_(path) {
+  file_.write(std::string(kPixelsOffset, '\0'));  // the header comes last, when the count is known
+}
+
+void PackedWriter::add(const at::Tensor& pixels) {
+  shape_ = {pixels.size(1), pixels.size(2), pixels.size(3)};
+  count_ += pixels.size(0);
+  file_.write(pixels.data_ptr(), pixels.nbytes());
+}
+
+int64_t PackedWriter::finish(const Labels& labels) {
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kVersion;
+  header.channels = static_cast<uint32_t>(shape_[0]);
+  header.height = static_cast<uint32_t>(shape_[1]);
+  header.width = static_cast<uint32_t>(shape_[2]);
+  header.count = static_cast<uint64_t>(count_);
+  if (labels.labels.defined()) {
+    file_.write(std::string((8 - file_.size() % 8) % 8, '\0'));
+    header.labels_offset = file_.size();
+    const at::Tensor plain = labels.labels.contiguous();
+    file_.write(plain.data_ptr<int64_t>(), plain.nbytes());
+  }
+  // Folder names may be any bytes; JSON is UTF-8.
+  const std::string names =
+      nlohmann::json(labels.class_names).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  header.names_offset = file_.size();
+  header.names_bytes = names.size();
+  file_.write(names);
+  file_.write_at(0, &header, sizeof header);
+  file_.commit();
+  return count_;
+}
+
+ImageSet map_packed(const std::string& path) {
+  const MappedFile file(path);
+  if (file.size() < kPixelsOffset) broken(path, "is too short for a packed file");
+  Header header;
+  std::memcpy(&header, file.data(), sizeof header);
+  check_header(path, header, file.size());
+  auto* start = const_cast<uint8_t*>(file.data());
+  const auto count = static_cast<int64_t>(header.count);
+  ImageSet set;
+  set.name = path;
+  set.pixels = at::from_blob(
+      start + kPixelsOffset, {count, header.channels, header.height, header.width},
+      [keep = file.keep_alive()](void*) {}, at::kByte);
+  set.class_names =
+      parse_names(path, reinterpret_cast<char*>(start) + header.names_offset, header.names_bytes);
+  if (header.labels_offset != 0) {
+    set.labels = at::from_blob(start + header.labels_offset, {count}, at::kLong).clone();
+    check_labels(path, set.labels, 0, static_cast<int64_t>(set.class_names.size()) - 1);
+  }
+  return set;
+}
+
+bool is_packed(const std::string& path) { return has_extension(path, ".poem"); }
+
+extern const Reader packed_reader = {".poem packed file", is_packed, visit_packed};
+
+}  // namespace poem

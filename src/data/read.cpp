@@ -1,0 +1,222 @@
+#include "data/read.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "data/packed.h"
+#include "data/reader.h"
+#include "data/resize.h"
+#include "data/world.h"
+
+namespace poem {
+
+// The registry. A path goes to the first reader that accepts it: folders of images come last, as they accept
+// every folder.
+extern const Reader packed_reader, cifar_reader, mat_reader, npy_reader, npz_reader, sprites_reader,
+    archive_reader, folder_reader;
+
+namespace {
+
+const Reader* const kReaders[] = {&packed_reader, &cifar_reader,   &mat_reader,     &npy_reader,
+                                  &npz_reader,    &sprites_reader, &archive_reader, &folder_reader};
+
+const Reader& find_reader(const std::string& path) {
+  std::error_code code;
+  if (!std::filesystem::exists(path, code))
+    throw Error(path, code ? code.message() : "there is no such file or folder", "check the path");
+  std::string known;
+  for (const Reader* reader : kReaders) {
+    if (reader->accepts(path)) return *reader;
+    known += fmt::format("{}{}", known.empty() ? "" : "; ", reader->kind);
+  }
+  throw Error(path, "is of no known format", "known are: " + known + "; world:SET; world2d:SET");
+}
+
+// ---- worlds ---------------------------------------------------------------------------------------------
+
+struct WorldSource {
+  bool flat;  // the two-dimensional world
+  std::string set;
+  int64_t count;
+  uint64_t seed;
+};
+
+int64_t default_count(const std::string& set) {
+  if (set == "train") return 4000;
+  if (set == "test") return 2000;
+  return set == "outliers" ? 20000 : 1000;
+}
+
+template <typename Number>
+Number parse_number(const std::string& source, const std::string& text, Number least) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  if (problem != std::errc() || stop != end || value < least)
+    throw Error(source, fmt::format("'{}' is not a whole number of at least {}", text, least),
+                "write world:SET:COUNT:SEED, for example world:train:4000:0");
+  return value;
+}
+
+std::optional<WorldSource> parse_world(const std::string& source) {
+  std::vector<std::string> parts;
+  for (size_t start = 0;;) {
+    const size_t colon = source.find(':', start);
+    parts.push_back(source.substr(start, colon - start));
+    if (colon == source.npos) break;
+    start = colon + 1;
+  }
+  if (parts.size() < 2 || (parts[0] != "world" && parts[0] != "world2d")) return {};
+  if (parts.size() > 4)
+    throw Error(source, "has too many parts", "write " + parts[0] + ":SET[:COUNT[:SEED]]");
+  WorldSource world{parts[0] == "world2d", parts[1], default_count(parts[1]), 0};
+  if (parts.size() > 2) world.count = parse_number<int64_t>(source, parts[2], 1);
+  if (parts.size() > 3) world.seed = parse_number<uint64_t>(source, parts[3], 0);
+  return world;
+}
+
+ImageSet draw(const WorldSource& world, const ReadOptions& options) {
+  if (world.flat) return draw_world_2d(world.set, world.count, world.seed);  // points have no size
+  ImageSet set = draw_world(world.set, world.count, world.seed);
+  set.pixels = fit(set.pixels, options.size);
+  return set;
+}
+
+// ---- files ----------------------------------------------------------------------------------------------
+
+void check_options(const std::string& source, const ReadOptions& options) {
+  constexpr int64_t kLargest = 4096;
+  if (options.size < 0 || options.size > kLargest)
+    throw Error(source, fmt::format("cannot be brought to size {}", options.size),
+                fmt::format("--size takes 1 to {}, or 0 to keep the source's own", kLargest));
+}
+
+// Passes blocks on in the size asked for, and sees to it that all agree.
+class Fitting {
+ public:
+  Fitting(std::string source, int64_t size, Sink sink)
+      : source_(std::move(source)), size_(size), sink_(std::move(sink)) {}
+
+  void operator()(const at::Tensor& block) {
+    const at::Tensor pixels = fit(block, size_);
+    const std::vector<int64_t> shape = pixels.sizes().slice(1).vec();
+    if (shape_.empty()) shape_ = shape;
+    if (shape != shape_)
+      throw Error(source_,
+                  fmt::format("holds images of {}×{}×{} and of {}×{}×{}", shape_[0], shape_[1], shape_[2],
+                              shape[0], shape[1], shape[2]),
+                  "bring all to one size with --size N, in a config data.size");
+    sink_(pixels);
+  }
+
+ private:
+  std::string source_;
+  int64_t size_;
+  Sink sink_;
+  std::vector<int64_t> shape_;
+};
+
+// Collects blocks in one piece of memory: realloc moves large pieces by their pages, so images are never held
+// twice, as they would be by concatenating at the end.
+class Collector {
+ public:
+  Collector() = default;
+  ~Collector() { std::free(memory_); }
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+  void add(const at::Tensor& pixels) {
+    const size_t bytes = pixels.nbytes();
+    if (size_ + bytes > capacity_) reserve(std::max(size_ + bytes, capacity_ + capacity_ / 2));
+    std::memcpy(memory_ + size_, pixels.data_ptr(), bytes);
+    size_ += bytes;
+    shape_ = pixels.sizes().vec();
+    count_ += pixels.size(0);
+  }
+
+  int64_t count() const { return count_; }
+
+  at::Tensor take() {
+    reserve(size_);
+    shape_[0] = count_;
+    uint8_t* memory = std::exchange(memory_, nullptr);
+    return at::from_blob(
+        memory, shape_, [](void* p) { std::free(p); }, at::kByte);
+  }
+
+ private:
+  void reserve(size_t bytes) {
+    auto* moved = static_cast<uint8_t*>(std::realloc(memory_, bytes));
+    if (moved == nullptr) throw std::bad_alloc();
+    memory_ = moved;
+    capacity_ = bytes;
+  }
+
+  uint8_t* memory_ = nullptr;
+  size_t size_ = 0, capacity_ = 0;
+  int64_t count_ = 0;
+  std::vector<int64_t> shape_;
+};
+
+void check_not_empty(const std::string& source, int64_t count) {
+  if (count == 0) throw Error(source, "holds no images", "check the path");
+}
+
+}  // namespace
+
+ImageSet read_images(const std::string& source, const ReadOptions& options) {
+  check_options(source, options);
+  ImageSet set;
+  if (const auto world = parse_world(source)) {
+    set = draw(*world, options);
+  } else if (is_packed(source) && std::filesystem::exists(source)) {
+    set = map_packed(source);
+    set.pixels = fit(set.pixels, options.size);
+  } else {
+    Collector collector;
+    Labels labels = find_reader(source).visit(
+        source, options,
+        Fitting(source, options.size, [&](const at::Tensor& pixels) { collector.add(pixels); }));
+    check_not_empty(source, collector.count());
+    set.pixels = collector.take();
+    set.labels = labels.labels;
+    set.class_names = std::move(labels.class_names);
+  }
+  set.name = source;
+  return set;
+}
+
+int64_t pack_images(const std::string& source, const std::string& out, const ReadOptions& options) {
+  check_options(source, options);
+  if (!is_packed(out))
+    throw Error(out, "a packed file needs the extension .poem", "call it " + out + ".poem");
+  PackedWriter writer(out);
+  int64_t count = 0;
+  const Sink write = [&](const at::Tensor& pixels) {
+    writer.add(pixels);
+    count += pixels.size(0);
+  };
+  Labels labels;
+  if (const auto world = parse_world(source)) {
+    if (world->flat) throw Error(source, "points cannot be packed, only images", "name the source itself");
+    const ImageSet set = draw(*world, options);
+    visit_in_blocks(set.pixels, write);
+    labels = {set.labels, set.class_names};
+  } else {
+    labels = find_reader(source).visit(source, options, Fitting(source, options.size, write));
+  }
+  check_not_empty(source, count);
+  return writer.finish(labels);
+}
+
+}  // namespace poem

@@ -1,0 +1,53 @@
+// Folders of JPEG and PNG files.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "data/decode.h"
+#include "data/image_files.h"
+#include "data/reader.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const std::string& path) { return fs::is_directory(path); }
+
+bool hidden(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name[0] == '.' || name == "__MACOSX";
+}
+
+// Paths of all images below `folder`, sorted, so that the order does not depend on the file system.
+std::vector<std::string> list_images(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code code;
+  auto entry =
+      fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink, code);
+  for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
+    if (hidden(entry->path()))
+      entry.disable_recursion_pending();
+    else if (is_image_name(entry->path().string()) && !entry->is_directory())
+      paths.push_back(entry->path().string());
+  }
+  if (code) throw Error(folder, "cannot be listed: " + code.message(), "check its permissions and links");
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+Labels visit_folder(const std::string& path, const ReadOptions& options, const Sink& sink) {
+  ImageFiles files(path, options, sink);
+  for (const std::string& image : list_images(path))
+    files.add(image, fs::path(image).parent_path().lexically_relative(path).string());
+  return files.finish();
+}
+
+}  // namespace
+
+extern const Reader folder_reader = {"a folder of .jpg, .jpeg or .png images (one sub-folder a class)",
+                                     is_folder, visit_folder};
+
+}  // namespace poem

@@ -1,0 +1,83 @@
+#include "data/reader.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace poem {
+
+namespace fs = std::filesystem;
+
+void visit_in_blocks(const at::Tensor& pixels, const Sink& sink) {
+  constexpr int64_t kBlockBytes = 16 << 20;
+  const int64_t count = pixels.size(0);
+  const int64_t step =
+      std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, pixels.numel() / std::max<int64_t>(1, count)));
+  for (int64_t i = 0; i < count; i += step) sink(pixels.narrow(0, i, std::min(step, count - i)).contiguous());
+}
+
+std::vector<std::string> number_names(int64_t count, int64_t first) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(first + i));
+  return names;
+}
+
+std::vector<std::string> read_class_names(const std::string& path, int64_t count) {
+  if (!fs::exists(path)) return number_names(count);
+  std::istringstream lines(read_file(path));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t end = line.find_last_not_of(" \t\r");
+    if (end != line.npos) names.push_back(line.substr(0, end + 1));
+  }
+  if (static_cast<int64_t>(names.size()) != count)
+    throw Error(path, fmt::format("has {} class names, expected {}", names.size(), count),
+                "mend the file, or remove it to number the classes");
+  return names;
+}
+
+void check_labels(const std::string& where, const at::Tensor& labels, int64_t low, int64_t high) {
+  const at::Tensor bad = at::logical_or(labels<low, labels> high);
+  if (!bad.any().item<bool>()) return;
+  const int64_t image = bad.nonzero()[0].item<int64_t>();
+  throw Error(where,
+              fmt::format("image {} has label {}, expected {} to {}", image, labels[image].item<int64_t>(),
+                          low, high),
+              "mend or download the file again");
+}
+
+std::vector<std::string> numbered_files(const std::string& folder, const std::string& prefix,
+                                        const std::string& suffix) {
+  std::vector<std::pair<long, std::string>> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() <= prefix.size() + suffix.size() || name.compare(0, prefix.size(), prefix) != 0 ||
+        name.compare(name.size() - suffix.size(), suffix.size(), suffix) != 0)
+      continue;
+    const std::string digits = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+    if (digits.size() < 10 &&
+        std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c); }))
+      found.emplace_back(std::stol(digits), entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> files;
+  for (auto& [number, path] : found) files.push_back(std::move(path));
+  return files;
+}
+
+bool has_extension(const std::string& path, const std::string& extension) {
+  if (path.size() <= extension.size()) return false;
+  return std::equal(extension.begin(), extension.end(),
+                    path.end() - static_cast<std::ptrdiff_t>(extension.size()),
+                    [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+}
+
+}  // namespace poem

@@ -1,0 +1,52 @@
+// What a reader of one image format is, for the files behind data/read.h. A reader hands its images on in
+// blocks and returns the labels when all have passed, so that nobody has to hold a whole source.
+//
+//   Labels visit_mine(const std::string& path, const ReadOptions&, const Sink& sink) {
+//     sink(pixels);  // uint8 n×C×H×W, as often as there are blocks
+//     return {labels, {"cat", "dog"}};
+//   }
+//   extern const Reader my_reader = {"mine (.mine)", accepts_mine, visit_mine};  // listed in read.cpp
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/read.h"
+
+namespace poem {
+
+using Sink = std::function<void(const at::Tensor& pixels)>;
+
+struct Labels {
+  at::Tensor labels;  // int64, one an image that went to the sink; undefined where the source has none
+  std::vector<std::string> class_names;
+};
+
+struct Reader {
+  const char* kind;                          // for the list of known formats
+  bool (*accepts)(const std::string& path);  // by name and kind of the path; it exists
+  Labels (*visit)(const std::string& path, const ReadOptions& options, const Sink& sink);
+};
+
+// ---- what several readers need --------------------------------------------------------------------------
+
+// Hands `pixels` (uint8 n×C×H×W, any strides) on in contiguous blocks of a few MiB.
+void visit_in_blocks(const at::Tensor& pixels, const Sink& sink);
+
+std::vector<std::string> number_names(int64_t count, int64_t first = 0);  // "0", "1", …
+
+// The lines of a file of class names, or plain numbers where there is no such file. Not `count` names: Error.
+std::vector<std::string> read_class_names(const std::string& path, int64_t count);
+
+// Throws an Error that names the first label outside low … high.
+void check_labels(const std::string& where, const at::Tensor& labels, int64_t low, int64_t high);
+
+// Files of `folder` named prefix + digits + suffix, by ascending number.
+std::vector<std::string> numbered_files(const std::string& folder, const std::string& prefix,
+                                        const std::string& suffix);
+
+bool has_extension(const std::string& path, const std::string& extension);  // any case, with its dot
+
+}  // namespace poem
