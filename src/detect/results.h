@@ -1,0 +1,39 @@
+// The figures of one detector on several OOD test sets, and how they are printed.
+//
+//   Results results = make_results({{"svhn", ood_metrics(id, svhn)}, …}, id_accuracy);
+//   fmt::print("{}", to_table(results));
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metrics/metrics.h"
+
+namespace poem {
+
+struct SetResult {
+  std::string name;
+  OodMetrics metrics;
+};
+
+struct Results {
+  std::vector<SetResult> sets;
+  OodMetrics mean;  // of the five figures over the sets; its counts and threshold are left at 0
+  std::optional<double> id_accuracy;
+};
+
+// At least one set.
+Results make_results(std::vector<SetResult> sets, std::optional<double> id_accuracy = std::nullopt);
+
+// Shares of 1: {"sets": {NAME: {fpr95, auroc, aupr_in, aupr_out, detection_error, id_count, ood_count}},
+// "mean": {the five figures}, "id_accuracy": share or null}. Sets keep their order.
+nlohmann::ordered_json to_json(const Results& results);
+
+// Shares of 1: one line a set, then `mean`, whose counts are empty; id_accuracy repeats, empty when unknown.
+std::string to_csv(const Results& results);
+
+// Percent, aligned for a terminal.
+std::string to_table(const Results& results);
+
+}  // namespace poem

@@ -1,0 +1,88 @@
+#include "core/scores_file.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/file.h"
+#include "core/named_path.h"
+#include "core/npy.h"
+#include "expect_error.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+class ScoresFile : public testing::Test {
+ protected:
+  std::string written(const std::string& name, const std::string& content) {
+    write_file(folder_ / name, content);
+    return folder_ / name;
+  }
+  TemporaryFolder folder_;
+};
+
+using Scores = std::vector<float>;
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+TEST_F(ScoresFile, TextIsNumbersBetweenWhiteSpace) {
+  EXPECT_EQ(read_scores(written("a.txt", "1 2.5\t-3e2\r\n\n  +4  \n-inf")), (Scores{1, 2.5, -300, 4, -kInf}));
+  EXPECT_EQ(read_scores(written("plain", "7")), Scores{7});
+}
+
+TEST_F(ScoresFile, CsvIsItsLastColumn) {
+  EXPECT_EQ(read_scores(written("a.csv", "1\n2\n3\n")), (Scores{1, 2, 3}));
+  EXPECT_EQ(read_scores(written("b.csv", "image,score\r\na.png,0.5\r\nb.png, -1 \r\n")), (Scores{0.5, -1}));
+  EXPECT_EQ(read_scores(written("c.csv", "score\n1;2\n3\t4")), (Scores{2, 4}));
+}
+
+TEST_F(ScoresFile, NpyOfAnyTypeAndShapeIsFlattened) {
+  const std::string path = folder_ / "a.npy";
+  for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kInt, at::kLong, at::kByte}) {
+    write_npy(path, at::arange(6).reshape({2, 3}).to(type));
+    EXPECT_EQ(read_scores(path), (Scores{0, 1, 2, 3, 4, 5}));
+  }
+}
+
+TEST_F(ScoresFile, WhatIsNoNumberIsNamedWithFileLineAndValue) {
+  expect_error([&] { read_scores(written("a.txt", "1\n2 x7 3\n")); }, {"a.txt", "line 2", "'x7'"});
+  expect_error([&] { read_scores(written("b.txt", "1,2\n")); }, {"b.txt", "line 1", "'1,2'"});
+  expect_error([&] { read_scores(written("a.csv", "score\n1\nhigh\n")); }, {"a.csv", "line 3", "'high'"});
+  expect_error([&] { read_scores(written("b.csv", "a,b\n1,\n")); }, {"b.csv", "line 2", "''"});
+}
+
+TEST_F(ScoresFile, NanIsNamed) {
+  expect_error([&] { read_scores(written("a.txt", "1\nnan\n")); }, {"a.txt", "line 2", "NaN"});
+  expect_error([&] { read_scores(written("a.csv", "nan\n1\n")); }, {"a.csv", "line 1", "NaN"});
+  write_npy(folder_ / "a.npy", at::tensor({1.0, 2.0, std::nan("")}));
+  expect_error([&] { read_scores(folder_ / "a.npy"); }, {"a.npy", "index 2", "NaN"});
+}
+
+TEST_F(ScoresFile, NothingInItIsAnError) {
+  expect_error([&] { read_scores(written("a.txt", "")); }, {"a.txt", "no scores"});
+  expect_error([&] { read_scores(written("b.txt", " \n\n")); }, {"b.txt", "no scores"});
+  expect_error([&] { read_scores(written("a.csv", "score\n")); }, {"a.csv", "no scores"});
+  write_npy(folder_ / "a.npy", at::empty({0}, at::kFloat));
+  expect_error([&] { read_scores(folder_ / "a.npy"); }, {"a.npy", "no scores"});
+  expect_error([&] { read_scores(folder_ / "missing.txt"); }, {"missing.txt", "cannot open"});
+}
+
+TEST(NamedPaths, SplitAtTheFirstEqualsSign) {
+  const auto all = named_paths("--ood", {"b=x=y.npy", "a=z"});
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].name, "b");
+  EXPECT_EQ(all[0].path, "x=y.npy");
+  EXPECT_EQ(all[1].name, "a");
+}
+
+TEST(NamedPaths, AMissingPartAndARepeatedNameAreErrors) {
+  for (const char* bad : {"file.npy", "=file.npy", "name=", "="}) {
+    expect_error([&] { named_paths("--ood", {bad}); }, {"--ood", bad, "NAME=PATH"});
+  }
+  expect_error([] { named_paths("--ood", {"a=1", "b=2", "a=3"}); }, {"--ood", "'a'", "twice"});
+}
+
+}  // namespace
+}  // namespace poem
