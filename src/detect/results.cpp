@@ -1,103 +1,99 @@
 #include "detect/results.h"
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/error.h"
+
 namespace poem {
 namespace {
 
-using nlohmann::json;
-
-struct Column {
-  const char* key;
-  const char* title;
+struct Figure {
+  const char *key, *title;
   double OodMetrics::*value;
 };
 
-constexpr Column kColumns[] = {{"fpr95", "FPR95", &OodMetrics::fpr95},
+constexpr Figure kFigures[] = {{"fpr95", "FPR95", &OodMetrics::fpr95},
                                {"auroc", "AUROC", &OodMetrics::auroc},
                                {"aupr_in", "AUPR-in", &OodMetrics::aupr_in},
                                {"aupr_out", "AUPR-out", &OodMetrics::aupr_out},
-                               {"detection_error", "error", &OodMetrics::detection_error}};
+                               {"detection_error", "DetErr", &OodMetrics::detection_error}};
 
-json to_json(const OodMetrics& metrics) {
-  json j;
-  for (const Column& column : kColumns) j[column.key] = metrics.*column.value;
-  return j;
+nlohmann::ordered_json figures_json(const OodMetrics& metrics) {
+  nlohmann::ordered_json json;
+  for (const Figure& figure : kFigures) json[figure.key] = metrics.*figure.value;
+  return json;
 }
 
-std::string csv_field(const std::string& text) {
+std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
+  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
+std::string table_line(size_t width, const std::string& name, const OodMetrics& metrics) {
+  std::string line = fmt::format("{:<{}}", name, width);
+  for (const Figure& figure : kFigures) line += fmt::format("{:>10.2f}", 100 * (metrics.*figure.value));
+  return line;
 }
 
 }  // namespace
 
 Results make_results(std::vector<SetResult> sets, std::optional<double> id_accuracy) {
-  Results results{std::move(sets), {}, id_accuracy};
-  const auto n = static_cast<double>(results.sets.size());
-  for (const auto& set : results.sets) {
-    for (const Column& column : kColumns) results.mean.*column.value += set.metrics.*column.value / n;
-    results.mean.id_count = set.metrics.id_count;
-    results.mean.ood_count += set.metrics.ood_count;
+  if (sets.empty()) throw Error("results", "there is no OOD set", "name at least one");
+  OodMetrics mean;
+  for (const Figure& figure : kFigures) {
+    for (const SetResult& set : sets) mean.*figure.value += set.metrics.*figure.value;
+    mean.*figure.value /= static_cast<double>(sets.size());
   }
-  return results;
+  return {std::move(sets), mean, id_accuracy};
 }
 
-json to_json(const Results& results) {
-  json sets = json::object();
-  for (const auto& set : results.sets) {
-    json entry = to_json(set.metrics);
+nlohmann::ordered_json to_json(const Results& results) {
+  nlohmann::ordered_json json;
+  for (const SetResult& set : results.sets) {
+    auto& entry = json["sets"][set.name] = figures_json(set.metrics);
     entry["id_count"] = set.metrics.id_count;
     entry["ood_count"] = set.metrics.ood_count;
-    sets[set.name] = entry;
   }
-  json mean = to_json(results.mean);
-  const json accuracy = results.id_accuracy ? json(*results.id_accuracy) : json(nullptr);
-  mean["id_accuracy"] = accuracy;
-  return {{"format", 1}, {"id_accuracy", accuracy}, {"mean", mean}, {"sets", sets}};
+  json["mean"] = figures_json(results.mean);
+  json["id_accuracy"] = nullptr;
+  if (results.id_accuracy) json["id_accuracy"] = *results.id_accuracy;
+  return json;
 }
 
 std::string to_csv(const Results& results) {
-  std::string text = "set";
-  for (const Column& column : kColumns) text += fmt::format(",{}", column.key);
-  text += ",id_accuracy,id_count,ood_count\n";
-  const auto row = [&](const std::string& name, const OodMetrics& m) {
-    text += csv_field(name);
-    for (const Column& column : kColumns) text += fmt::format(",{}", m.*column.value);
-    text += fmt::format(",{},{},{}\n", results.id_accuracy ? fmt::format("{}", *results.id_accuracy) : "",
-                        m.id_count, m.ood_count);
+  std::string csv = "set";
+  for (const Figure& figure : kFigures) csv += fmt::format(",{}", figure.key);
+  csv += ",id_accuracy,id_count,ood_count\n";
+  const auto add_line = [&](const std::string& name, const OodMetrics& metrics, const std::string& counts) {
+    csv += csv_cell(name);
+    for (const Figure& figure : kFigures) csv += fmt::format(",{}", metrics.*figure.value);
+    csv += (results.id_accuracy ? fmt::format(",{}", *results.id_accuracy) : ",") + counts + "\n";
   };
-  for (const auto& set : results.sets) row(set.name, set.metrics);
-  row("mean", results.mean);
-  return text;
+  for (const SetResult& set : results.sets) {
+    add_line(set.name, set.metrics, fmt::format(",{},{}", set.metrics.id_count, set.metrics.ood_count));
+  }
+  add_line("mean", results.mean, ",,");
+  return csv;
 }
 
 std::string to_table(const Results& results) {
-  size_t width = 8;
-  for (const auto& set : results.sets) width = std::max(width, set.name.size());
-  std::string text = fmt::format("{:<{}}", "OOD set", width);
-  for (const Column& column : kColumns) text += fmt::format("  {:>8}", column.title);
-  text += fmt::format("  {:>9}  {:>9}\n", "ID count", "OOD count");
-  const auto row = [&](const std::string& name, const OodMetrics& m) {
-    text += fmt::format("{:<{}}", name, width);
-    for (const Column& column : kColumns) text += fmt::format("  {:>8.2f}", 100 * (m.*column.value));
-    text += fmt::format("  {:>9}  {:>9}\n", m.id_count, m.ood_count);
-  };
-  for (const auto& set : results.sets) row(set.name, set.metrics);
-  row("mean", results.mean);
-  if (results.id_accuracy) text += fmt::format("ID accuracy {:.2f} %\n", 100 * *results.id_accuracy);
-  return text;
-}
-
-std::vector<float> to_floats(const at::Tensor& scores) {
-  const at::Tensor values = scores.to(at::kFloat).contiguous();
-  return {values.data_ptr<float>(), values.data_ptr<float>() + values.numel()};
+  size_t width = 6;
+  for (const SetResult& set : results.sets) width = std::max(width, set.name.size());
+  std::string table = fmt::format("{:<{}}", "%", width);
+  for (const Figure& figure : kFigures) table += fmt::format("{:>10}", figure.title);
+  table += fmt::format("{:>10}{:>10}\n", "ID", "OOD");
+  for (const SetResult& set : results.sets) {
+    table += fmt::format("{}{:>10}{:>10}\n", table_line(width, set.name, set.metrics), set.metrics.id_count,
+                         set.metrics.ood_count);
+  }
+  table += table_line(width, "mean", results.mean) + "\n";
+  if (results.id_accuracy) table += fmt::format("ID accuracy {:.2f}\n", 100 * *results.id_accuracy);
+  return table;
 }
 
 }  // namespace poem

@@ -1,8 +1,8 @@
-// Figures of a detector (or of plain scores) against several OOD sets: per set, their unweighted mean, and as
-// JSON, CSV or a table for the terminal.
+// The figures of one detector on several OOD test sets, and how they are printed.
+//
+//   Results results = make_results({{"svhn", ood_metrics(id, svhn)}, …}, id_accuracy);
+//   fmt::print("{}", to_table(results));
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -19,19 +19,21 @@ struct SetResult {
 
 struct Results {
   std::vector<SetResult> sets;
-  OodMetrics mean;                    // over sets, unweighted; counts are sums
-  std::optional<double> id_accuracy;  // empty where the ID images have no labels
+  OodMetrics mean;  // of the five figures over the sets; its counts and threshold are left at 0
+  std::optional<double> id_accuracy;
 };
 
-Results make_results(std::vector<SetResult> sets, std::optional<double> id_accuracy);
+// At least one set.
+Results make_results(std::vector<SetResult> sets, std::optional<double> id_accuracy = std::nullopt);
 
-// Shares of 1: {"id_accuracy", "mean": {fpr95, auroc, aupr_in, aupr_out, detection_error}, "sets": {NAME: {…,
-// counts}}}.
-nlohmann::json to_json(const Results& results);
-std::string to_csv(const Results& results);    // shares of 1, a row a set, the mean last
-std::string to_table(const Results& results);  // percent
+// Shares of 1: {"sets": {NAME: {fpr95, auroc, aupr_in, aupr_out, detection_error, id_count, ood_count}},
+// "mean": {the five figures}, "id_accuracy": share or null}. Sets keep their order.
+nlohmann::ordered_json to_json(const Results& results);
 
-// A tensor of scores as the metrics take them.
-std::vector<float> to_floats(const at::Tensor& scores);
+// Shares of 1: one line a set, then `mean`, whose counts are empty; id_accuracy repeats, empty when unknown.
+std::string to_csv(const Results& results);
+
+// Percent, aligned for a terminal.
+std::string to_table(const Results& results);
 
 }  // namespace poem

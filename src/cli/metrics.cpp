@@ -1,0 +1,49 @@
+// poem metrics: how well score files tell ID from OOD.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "core/named_path.h"
+#include "core/scores_file.h"
+#include "detect/results.h"
+
+namespace poem {
+namespace {
+
+struct Options {
+  std::string id;
+  std::vector<std::string> ood;
+  bool json = false;
+};
+
+void run(const Options& options) {
+  const std::vector<NamedPath> files = named_paths("--ood", options.ood);
+  const std::vector<float> id = read_scores(options.id);
+  std::vector<SetResult> sets;
+  for (const NamedPath& file : files) sets.push_back({file.name, ood_metrics(id, read_scores(file.path))});
+  const Results results = make_results(std::move(sets));
+  fmt::print("{}", options.json ? to_json(results).dump(2) + "\n" : to_table(results));
+}
+
+}  // namespace
+
+void add_metrics(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("metrics", "Compute OOD metrics from files of scores (higher is ID)");
+  command->add_option("--id", options->id, "Scores of ID inputs")->required()->type_name("FILE");
+  command->add_option("--ood", options->ood, "Scores of OOD inputs (may be repeated)")
+      ->required()
+      ->type_name("NAME=FILE");
+  command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
+  command->footer(
+      "A score file is a .npy array, a .csv whose last column is the score (a header line may come first), "
+      "or\n"
+      "text: numbers separated by white space. Scores are compared as float32; equal ones count as ties.\n"
+      "Examples:\n"
+      "  poem metrics --id test.npy --ood svhn=svhn.npy --ood textures=dtd.npy\n"
+      "  poem metrics --id test.csv --ood svhn=svhn.csv --json");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace poem

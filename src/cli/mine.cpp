@@ -1,0 +1,104 @@
+// poem mine: posterior and selection on features from anyone's network.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "core/npy.h"
+#include "core/output_files.h"
+#include "mining/mine_features.h"
+
+namespace poem {
+namespace {
+
+struct Options {
+  std::string id, outliers, pool, out, posterior, probabilities;
+  int64_t select = 0;
+  uint64_t seed = 0;
+  std::string noise = "iid";
+  FeatureMiningSettings settings;
+  bool force = false;
+};
+
+void write(const Options& options, const MinedFeatures& mined, const at::Tensor& chosen, OutputFiles& files) {
+  write_npy(files.staged(options.out), chosen);
+  if (!options.posterior.empty()) {
+    write_npz(files.staged(options.posterior), {{"mean", mined.posterior.mean()},
+                                                {"covariance", mined.posterior.covariance()},
+                                                {"weights", mined.weights}});
+  }
+  if (!options.probabilities.empty()) {
+    write_npy(files.staged(options.probabilities), mined.logits.sigmoid());
+  }
+  files.commit();
+}
+
+void print_line(const char* what, const at::Tensor& logits) {
+  fmt::print("{:<8}{:>12}{:>16.4f}{:>20.4f}\n", what, logits.numel(),
+             logits.abs().to(at::kDouble).mean().item<double>(),
+             logits.sigmoid().to(at::kDouble).mean().item<double>());
+}
+
+void run(const Options& options) {
+  OutputFiles files({options.out, options.posterior, options.probabilities}, options.force);
+  const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers),
+                   pool = read_features(options.pool);
+  FeatureMiningSettings settings = options.settings;
+  settings.noise = options.noise == "iid" ? TargetNoise::kIid : TargetNoise::kSingle;
+  const MinedFeatures mined = mine_features(id, outliers, pool, options.select, options.seed, settings);
+  const at::Tensor chosen = at::tensor(mined.chosen, at::kLong);
+  write(options, mined, chosen, files);
+  fmt::print("{} features; posterior from {} ID and {} outlier rows\n", id.size(1), id.size(0),
+             outliers.size(0));
+  fmt::print("{:<8}{:>12}{:>16}{:>20}\n", "", "rows", "mean |w.phi|", "mean p(outlier)");
+  print_line("mined", mined.logits.index_select(0, chosen));
+  print_line("pool", mined.logits);
+}
+
+void add_posterior_options(CLI::App& command, Options& options) {
+  FeatureMiningSettings& settings = options.settings;
+  command.add_option("--prior-variance", settings.posterior.prior_variance, "Of each weight")
+      ->capture_default_str();
+  command.add_option("--noise-variance", settings.posterior.noise_variance, "Of the target logits")
+      ->capture_default_str();
+  command.add_option("--scale", settings.posterior.scale, "Multiplies the covariance")->capture_default_str();
+  command.add_option("--target", settings.target, "Target logit: + for outliers, - for ID")
+      ->capture_default_str();
+  command.add_option("--noise", options.noise, "Target noise: one draw a row, or a single one for all")
+      ->check(CLI::IsMember({"iid", "single"}))
+      ->capture_default_str()
+      ->type_name("");
+}
+
+}  // namespace
+
+void add_mine(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("mine", "Choose the outliers near the boundary, from files of features");
+  command->add_option("--id", options->id, "Features of ID inputs")->required()->type_name("F.npy");
+  command->add_option("--outliers", options->outliers, "Features of known outliers")
+      ->required()
+      ->type_name("F.npy");
+  command->add_option("--pool", options->pool, "Features to choose from")->required()->type_name("F.npy");
+  command->add_option("--select", options->select, "How many to choose")->required()->type_name("N");
+  command->add_option("--seed", options->seed, "Decides the draw and the target noise")->required();
+  command
+      ->add_option("--out", options->out, "The chosen rows of the pool (int64), nearest the boundary first")
+      ->required()
+      ->type_name("IDX.npy");
+  command->add_option("--posterior", options->posterior, "Also write mean, covariance and weights (the draw)")
+      ->type_name("POST.npz");
+  command
+      ->add_option("--probabilities", options->probabilities, "Also write p(outlier) of each row of the pool")
+      ->type_name("P.npy");
+  add_posterior_options(*command, *options);
+  command->add_flag("--force", options->force, "Replace outputs that exist");
+  command->footer(
+      "Features are arrays of floats, rows x features, of one width, from any network's penultimate layer. "
+      "A\n"
+      "draw w of the posterior ranks the pool by -|w.phi|; equal ranks are ordered by row.\n"
+      "Example:\n"
+      "  poem mine --id id.npy --outliers out.npy --pool pool.npy --select 50000 --seed 1 --out idx.npy");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace poem

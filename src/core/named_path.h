@@ -1,0 +1,17 @@
+// Command line arguments of the form NAME=PATH.
+//
+//   for (const auto& [name, path] : named_paths("--ood", {"svhn=svhn.npy", "dtd=dtd.npy"})) …
+#pragma once
+#include <string>
+#include <vector>
+
+namespace poem {
+
+struct NamedPath {
+  std::string name, path;
+};
+
+// In the order given. An entry without a name or a path, and a name given twice, are a poem::Error.
+std::vector<NamedPath> named_paths(const std::string& option, const std::vector<std::string>& entries);
+
+}  // namespace poem

@@ -1,0 +1,59 @@
+#include "core/output_files.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "core/error.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_free(const std::string& path, bool force) {
+  if (fs::is_directory(path)) throw Error(path, "is a folder", "name a file");
+  if (fs::exists(path) && !force) {
+    throw Error(path, "exists already", "choose another name, or --force to replace it");
+  }
+  const std::string parent = fs::absolute(path).parent_path().string();
+  if (!fs::is_directory(parent)) throw Error(path, "its folder does not exist", "make the folder first");
+  if (::access(parent.c_str(), W_OK) != 0) {
+    throw Error(path, fmt::format("its folder cannot be written: {}", std::strerror(errno)),
+                "choose another place");
+  }
+}
+
+}  // namespace
+
+OutputFiles::OutputFiles(const std::vector<std::string>& paths, bool force) {
+  std::set<fs::path> seen;
+  for (const std::string& path : paths) {
+    if (path.empty()) continue;
+    if (!seen.insert(fs::weakly_canonical(path)).second) {
+      throw Error(path, "is named for two outputs", "give each a name of its own");
+    }
+    check_free(path, force);
+    paths_.push_back(path);
+  }
+}
+
+OutputFiles::~OutputFiles() {
+  std::error_code ignored;
+  for (const std::string& path : paths_) fs::remove(staged(path), ignored);
+}
+
+void OutputFiles::commit() {
+  for (const std::string& path : paths_) {
+    std::error_code code;
+    fs::rename(staged(path), path, code);
+    if (code) throw Error(path, fmt::format("cannot create: {}", code.message()));
+  }
+}
+
+}  // namespace poem

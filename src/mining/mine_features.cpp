@@ -1,0 +1,96 @@
+#include "mining/mine_features.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/npy.h"
+#include "mining/select.h"
+
+namespace poem {
+namespace {
+
+constexpr int64_t kBlock = 4096;  // rows looked at a time
+
+void check_finite(const std::string& path, const at::Tensor& features) {
+  for (int64_t first = 0; first < features.size(0); first += kBlock) {
+    const at::Tensor block = features.narrow(0, first, std::min(kBlock, features.size(0) - first));
+    const at::Tensor bad = at::isfinite(block).logical_not();
+    if (!bad.any().item<bool>()) continue;
+    const at::Tensor place = bad.nonzero()[0];
+    const auto row = place[0].item<int64_t>(), feature = place[1].item<int64_t>();
+    throw Error(
+        path,
+        fmt::format("feature {} of row {} is {}", feature, first + row, block[row][feature].item<double>()),
+        "remove the row or mend what computed it");
+  }
+}
+
+void check_sizes(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool, int64_t select) {
+  if (id.size(1) != outliers.size(1) || id.size(1) != pool.size(1)) {
+    throw Error("features",
+                fmt::format("ID rows have {}, outliers {} and the pool {} features", id.size(1),
+                            outliers.size(1), pool.size(1)),
+                "take all three from the same network");
+  }
+  if (select < 1 || select > pool.size(0)) {
+    throw Error("selection", fmt::format("{} wanted of a pool of {}", select, pool.size(0)),
+                "select at least 1 and at most the whole pool");
+  }
+}
+
+at::Tensor logits_of(const at::Tensor& features, const at::Tensor& weights) {
+  at::Tensor logits = at::empty({features.size(0)}, at::kFloat);
+  for (int64_t first = 0; first < features.size(0); first += kBlock) {
+    const int64_t rows = std::min(kBlock, features.size(0) - first);
+    const at::Tensor block = features.narrow(0, first, rows).to(at::kDouble);
+    logits.narrow(0, first, rows).copy_(block.mv(weights));
+  }
+  return logits;
+}
+
+std::vector<int64_t> nearest_the_boundary(const at::Tensor& logits, int64_t select) {
+  const at::Tensor boundary = -logits.abs();
+  const float* scores = boundary.data_ptr<float>();
+  TopN best(select);
+  best.offer(scores, boundary.numel(), 0);
+  std::vector<int64_t> chosen = best.take();
+  std::stable_sort(chosen.begin(), chosen.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+  return chosen;
+}
+
+}  // namespace
+
+at::Tensor read_features(const std::string& path) {
+  const at::Tensor features = read_npy(path);
+  if (features.dim() != 2 || !features.is_floating_point()) {
+    throw Error(
+        path, fmt::format("holds {} dimensions of {}", features.dim(), c10::toString(features.scalar_type())),
+        "rows × features as floats are needed");
+  }
+  if (features.numel() == 0) {
+    throw Error(path, fmt::format("holds {} × {} features", features.size(0), features.size(1)),
+                "give at least one row");
+  }
+  check_finite(path, features);
+  return features;
+}
+
+MinedFeatures mine_features(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool,
+                            int64_t select, uint64_t seed, const FeatureMiningSettings& settings) {
+  check_sizes(id, outliers, pool, select);
+  const TargetSettings targets{settings.target, settings.posterior.noise_variance, settings.noise};
+  Statistics statistics(id.size(1));
+  statistics.add(id, target_logits(targets, seed, 0, Side::kId, 0, id.size(0)));
+  statistics.add(outliers, target_logits(targets, seed, 0, Side::kOutlier, 0, outliers.size(0)));
+  const Posterior posterior(statistics, settings.posterior);
+  Stream stream(seed, "weights");
+  const at::Tensor weights = posterior.draw(stream);
+  const at::Tensor logits = logits_of(pool, weights);
+  return {posterior, weights, logits, nearest_the_boundary(logits, select)};
+}
+
+}  // namespace poem
