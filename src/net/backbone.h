@@ -4,7 +4,7 @@
 //
 //   class Tiny : public Backbone {
 //    public:
-//     Tiny(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed, at::MemoryFormat::Contiguous) {
+//     Tiny(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
 //       stem_ = conv("stem", spec.channels, 16, 3);
 //       classify(16);
 //     }
@@ -41,8 +41,7 @@ class Backbone : public Network {
   void to(const at::Device& device) final;
 
  protected:
-  // `layout` is how images and weights lie in memory: whichever this network runs faster with.
-  Backbone(const NetworkSpec& spec, uint64_t seed, at::MemoryFormat layout);
+  Backbone(const NetworkSpec& spec, uint64_t seed);
 
   virtual at::Tensor body(const at::Tensor& x) = 0;  // normalised n×C×H×W → n×m; Error where H×W is too small
 
@@ -64,7 +63,6 @@ class Backbone : public Network {
   at::Tensor buffer(const std::string& name, at::Tensor value);
 
   const uint64_t seed_;
-  const at::MemoryFormat layout_;
   bool training_ = true;
   at::Tensor mean_, std_;  // C×1×1
   Linear linear_;

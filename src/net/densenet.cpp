@@ -2,6 +2,7 @@
 // all that came before it; half of the channels pass from one block to the next.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -11,10 +12,11 @@ namespace poem {
 namespace {
 
 constexpr int kBlocks = 3;
+constexpr int64_t kCachedPixels = 16 * 32 * 32;  // measured: docs/performance.md
 
 class DenseNet : public Backbone {
  public:
-  DenseNet(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed, at::MemoryFormat::ChannelsLast) {
+  DenseNet(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
     check_depth(spec.depth);
     if (spec.growth < 1) throw Error("network.growth", fmt::format("is {}", spec.growth), "give at least 1");
     const int64_t layers = (spec.depth - 4) / 6;
@@ -59,16 +61,24 @@ class DenseNet : public Backbone {
   }
 
   at::Tensor body(const at::Tensor& images) override {
-    if (images.size(2) < 4 || images.size(3) < 4)
-      throw Error(
-          "densenet",
-          fmt::format("images of {}×{} pixels vanish when halved twice", images.size(2), images.size(3)),
-          "give at least 4×4");
+    const int64_t height = images.size(2), width = images.size(3);
+    if (height < 4 || width < 4)
+      throw Error("network.name",
+                  fmt::format("images of {}×{} pixels vanish when densenet halves them twice", height, width),
+                  "give at least 4×4");
+    if (!inference() || !images.is_cpu()) return extract(images);
+    // What a few images grow to in a block stays in the cache.
+    std::vector<at::Tensor> parts;
+    for (const at::Tensor& few : images.split(std::max<int64_t>(1, kCachedPixels / (height * width))))
+      parts.push_back(extract(few));
+    return at::cat(parts);
+  }
+
+  at::Tensor extract(const at::Tensor& images) const {
     at::Tensor x = stem_(images);
-    for (int block = 0; block < kBlocks; ++block) {
-      x = inference() ? infer_block(blocks_[block], x) : train_block(blocks_[block], x);
-      if (block + 1 < kBlocks)
-        x = at::avg_pool2d(transitions_[block].conv(active(transitions_[block].norm, x)), 2);
+    for (int i = 0; i < kBlocks; ++i) {
+      x = inference() ? infer_block(blocks_[i], x) : train_block(blocks_[i], x);
+      if (i + 1 < kBlocks) x = at::avg_pool2d(transitions_[i].conv(active(transitions_[i].norm, x)), 2);
     }
     return global_average(active(norm_, x));
   }
@@ -83,8 +93,24 @@ class DenseNet : public Backbone {
     return x;
   }
 
-  at::Tensor infer_block(const std::vector<Layer>& block, at::Tensor x) const {
-    return train_block(block, x);
+  // The same without concatenation: each layer writes its channels behind those before it. The second
+  // BatchNorm is folded into the convolution in front of it; the first cannot be, a ReLU follows it.
+  at::Tensor infer_block(const std::vector<Layer>& block, const at::Tensor& x) const {
+    const int64_t growth = spec_.growth, layers = static_cast<int64_t>(block.size());
+    int64_t channels = x.size(1);
+    const at::Tensor all = at::empty({x.size(0), channels + layers * growth, x.size(2), x.size(3)},
+                                     x.options(), x.suggest_memory_format());
+    all.narrow(1, 0, channels).copy_(x);
+    for (const Layer& layer : block) {
+      const at::Tensor scale1 = layer.norm1.scale(), scale2 = layer.norm2.scale();
+      const at::Tensor shift1 = layer.norm1.shift(scale1), shift2 = layer.norm2.shift(scale2);
+      const at::Tensor seen = all.narrow(1, 0, channels);
+      at::Tensor y = at::addcmul(shift1.view({-1, 1, 1}), seen, scale1.view({-1, 1, 1})).relu_();
+      y = at::conv2d(y, layer.conv1.weight * scale2.view({-1, 1, 1, 1}), shift2).relu_();
+      all.narrow(1, channels, growth).copy_(layer.conv2(y));
+      channels += growth;
+    }
+    return all;
   }
 
   Conv stem_;

@@ -9,10 +9,11 @@ namespace {
 
 class Mlp : public Backbone {
  public:
-  Mlp(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed, at::MemoryFormat::Contiguous) {
+  Mlp(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
     if (spec.hidden.empty()) throw Error("network.hidden", "is empty", "give at least one layer's width");
     int64_t in = spec.channels * spec.pixels;
     for (int64_t out : spec.hidden) {
+      if (out < 1) throw Error("network.hidden", fmt::format("is {}", out), "give at least 1");
       hidden_.push_back(linear(fmt::format("hidden{}", hidden_.size() + 1), in, out));
       in = out;
     }

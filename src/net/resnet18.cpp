@@ -8,7 +8,7 @@ namespace {
 
 class ResNet18 : public Backbone {
  public:
-  ResNet18(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed, at::MemoryFormat::ChannelsLast) {
+  ResNet18(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
     int64_t channels = 64;
     stem_ = conv("stem", spec.channels, channels, 3);
     norm_ = batch_norm("norm", channels);

@@ -9,7 +9,7 @@ namespace {
 
 class WideResNet : public Backbone {
  public:
-  WideResNet(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed, at::MemoryFormat::ChannelsLast) {
+  WideResNet(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
     check_depth(spec.depth);
     if (spec.width < 1) throw Error("network.width", fmt::format("is {}", spec.width), "give at least 1");
     int64_t channels = 16;
