@@ -24,4 +24,9 @@ at::Tensor score_logits(const std::string& name, const at::Tensor& logits) {
   return kScores.find(name)(logits);
 }
 
+std::vector<float> to_floats(const at::Tensor& scores) {
+  const at::Tensor values = scores.to(at::kFloat).contiguous();
+  return {values.data_ptr<float>(), values.data_ptr<float>() + values.numel()};
+}
+
 }  // namespace poem

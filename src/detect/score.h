@@ -11,4 +11,7 @@ namespace poem {
 at::Tensor score_logits(const std::string& name, const at::Tensor& logits);
 std::vector<std::string> score_names();
 
+// A tensor of scores as the metrics take them.
+std::vector<float> to_floats(const at::Tensor& scores);
+
 }  // namespace poem

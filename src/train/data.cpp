@@ -5,9 +5,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/error.h"
+#include "core/named_path.h"
 #include "core/random.h"
 #include "data/read.h"
 
@@ -108,18 +108,7 @@ TestData load_test_data(const std::string& id, const std::vector<std::string>& o
                         bool skip_bad) {
   TestData data;
   const ReadOptions options{size, skip_bad};
-  std::set<std::string> names;
-  std::vector<std::pair<std::string, std::string>> sources;
-  for (const auto& entry : ood) {  // all names are checked before the first file is read
-    const auto equals = entry.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size()) {
-      throw Error(entry, "is not NAME=PATH", "write for instance svhn=data/svhn");
-    }
-    sources.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
-    if (!names.insert(sources.back().first).second) {
-      throw Error(entry, "repeats the name of an OOD set", "give each a name of its own");
-    }
-  }
+  const auto sources = named_paths("OOD set", ood);  // all names are checked before the first file is read
   data.id = read_images(id, options);
   for (const auto& [name, source] : sources) data.ood.emplace_back(name, read_images(source, options));
   return data;
