@@ -97,9 +97,9 @@ TEST(World, LooksAsItsVersionSays) {
   for (const std::string& set : world_sets()) {
     const Look now = look(set, 64);
     const Look& then = version1.at(set);
-    EXPECT_NEAR(now.mean, then.mean, 0.1) << set;
-    EXPECT_NEAR(now.deviation, then.deviation, 0.1) << set;
-    EXPECT_NEAR(now.contrast, then.contrast, 0.1) << set;
+    EXPECT_NEAR(now.mean, then.mean, 0.01) << set;
+    EXPECT_NEAR(now.deviation, then.deviation, 0.01) << set;
+    EXPECT_NEAR(now.contrast, then.contrast, 0.01) << set;
   }
 }
 
