@@ -15,10 +15,11 @@ float dot(Point a, Point b) { return a.x * b.x + a.y * b.y; }
 float length(Point a) { return std::sqrt(dot(a, a)); }
 Point minus(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
 
-float to_segment(Point p, Point a, Point b) {
+float squared_to_segment(Point p, Point a, Point b) {
   const Point ab = minus(b, a), ap = minus(p, a);
   const float t = std::clamp(dot(ap, ab) / std::max(dot(ab, ab), 1e-9f), 0.0f, 1.0f);
-  return length({ap.x - t * ab.x, ap.y - t * ab.y});
+  const Point d = {ap.x - t * ab.x, ap.y - t * ab.y};
+  return dot(d, d);
 }
 
 float to_polygon(Point p, const std::vector<Point>& corners) {
@@ -26,10 +27,10 @@ float to_polygon(Point p, const std::vector<Point>& corners) {
   bool inside = false;
   for (size_t i = 0, j = corners.size() - 1; i < corners.size(); j = i++) {
     const Point a = corners[i], b = corners[j];
-    nearest = std::min(nearest, to_segment(p, a, b));
+    nearest = std::min(nearest, squared_to_segment(p, a, b));
     if ((a.y > p.y) != (b.y > p.y) && p.x < (b.x - a.x) * (p.y - a.y) / (b.y - a.y) + a.x) inside = !inside;
   }
-  return inside ? -nearest : nearest;
+  return inside ? -std::sqrt(nearest) : std::sqrt(nearest);
 }
 
 // Exact on the axes and near the edge, which is where it matters.
@@ -51,7 +52,7 @@ float distance(const Part& part, Point p) {
       d = to_ellipse(p, part.points[0], part.points[1]);
       break;
     default:
-      d = to_segment(p, part.points[0], part.points[1]);
+      d = std::sqrt(squared_to_segment(p, part.points[0], part.points[1]));
   }
   d -= part.round;
   return part.outline > 0 ? std::abs(d) - part.outline : d;
@@ -81,13 +82,27 @@ Point to_frame(const Pose& pose, Point p) {
   return {pose.place.x + pose.xx * q.x + pose.xy * q.y, pose.place.y + pose.yx * q.x + pose.yy * q.y};
 }
 
-Point to_object(const Pose& pose, float determinant, Point p) {
-  const Point d = minus(p, pose.place);
-  const Point q = {(pose.yy * d.x - pose.xy * d.y) / determinant,
-                   (pose.xx * d.y - pose.yx * d.x) / determinant};
-  const float k = std::max(0.3f, 1 + dot(pose.tilt, q));
-  return {q.x / k, q.y / k};
-}
+// The way back from frame to object.
+class Inverse {
+ public:
+  explicit Inverse(const Pose& pose) : place_(pose.place), tilt_(pose.tilt) {
+    const float scale = 1 / (pose.xx * pose.yy - pose.xy * pose.yx);
+    xx_ = pose.yy * scale;
+    xy_ = -pose.xy * scale;
+    yx_ = -pose.yx * scale;
+    yy_ = pose.xx * scale;
+  }
+  Point operator()(Point p) const {
+    const Point d = minus(p, place_);
+    const Point q = {xx_ * d.x + xy_ * d.y, yx_ * d.x + yy_ * d.y};
+    const float k = 1 / std::max(0.3f, 1 + dot(tilt_, q));
+    return {q.x * k, q.y * k};
+  }
+
+ private:
+  float xx_, xy_, yx_, yy_;
+  Point place_, tilt_;
+};
 
 Bounds on_canvas(const Canvas& canvas, const Part& part, const Pose& pose) {
   const Bounds b = bounds(part);
@@ -109,15 +124,15 @@ Bounds on_canvas(const Canvas& canvas, const Part& part, const Pose& pose) {
 // `shade(p)` scales the colour at p in object coordinates.
 template <class Shade>
 void fill(Canvas& canvas, const Part& part, const Pose& pose, const Shade& shade) {
-  const float determinant = pose.xx * pose.yy - pose.xy * pose.yx;
-  const float pixels_a_unit = std::sqrt(std::abs(determinant)) * canvas.scale;
+  const Inverse to_object(pose);
+  const float pixels_a_unit = std::sqrt(std::abs(pose.xx * pose.yy - pose.xy * pose.yx)) * canvas.scale;
   const Bounds b = on_canvas(canvas, part, pose);
   const int left = std::max(0, static_cast<int>(b.left)), top = std::max(0, static_cast<int>(b.top));
   const int right = std::min(canvas.side - 1, static_cast<int>(b.right));
   const int bottom = std::min(canvas.side - 1, static_cast<int>(b.bottom));
   for (int y = top; y <= bottom; ++y) {
     for (int x = left; x <= right; ++x) {
-      const Point p = to_object(pose, determinant, canvas.at(x, y));
+      const Point p = to_object(canvas.at(x, y));
       const float cover = std::clamp(0.5f - distance(part, p) * pixels_a_unit, 0.0f, 1.0f) * part.alpha;
       if (cover <= 0) continue;
       Color& pixel = canvas.pixels[y * canvas.side + x];
@@ -252,18 +267,25 @@ Pose place(Point centre, float size, float turn) {
 }
 
 Pose throw_pose(Dice& dice, float max_turn) {
-  const float turn = dice.real(-max_turn, max_turn), size = dice.real(8.5f, 14.5f);
-  const float stretch = dice.real(0.85f, 1.18f), shear = dice.real(-0.15f, 0.15f), mirror = dice.sign();
-  const float slack = (18 - size) * 0.5f;  // small objects stray further from the middle
-  const Point centre = dice.point(16 - slack, 16 + slack), tilt = dice.point(-0.12f, 0.12f);
+  const float turn = dice.real(-max_turn, max_turn), size = dice.real(10.5f, 15);
+  const float stretch = dice.real(0.88f, 1.14f), shear = dice.real(-0.12f, 0.12f), mirror = dice.sign();
+  const float slack = (18 - size) * 0.45f;  // small objects stray further from the middle
+  const Point centre = dice.point(16 - slack, 16 + slack), tilt = dice.point(-0.1f, 0.1f);
   const float c = size * std::cos(turn), s = size * std::sin(turn);
   // rotation · shear · stretch · mirror
   const float a = stretch * mirror, d = 1 / stretch;
   return {c * a, (c * shear - s) * d, s * a, (s * shear + c) * d, centre, tilt};
 }
 
-Canvas make_canvas(int side, float scale, Point origin) {
-  return {side, scale, origin, std::vector<Color>(static_cast<size_t>(side) * side)};
+Canvas enlarge(const Canvas& canvas, int factor) {
+  const int side = kSide * factor;
+  Canvas large{side, static_cast<float>(factor), canvas.origin, std::vector<Color>(side * side)};
+  for (int y = 0; y < side; ++y) {
+    for (int x = 0; x < side; ++x) {
+      large.pixels[y * side + x] = canvas.pixels[y / factor * kSide + x / factor];
+    }
+  }
+  return large;
 }
 
 Canvas shrink(const Canvas& canvas) {
@@ -290,7 +312,7 @@ Palette choose_palette(const Canvas& canvas, Dice& dice) {
   const auto contrast = [&](Color c) {
     return std::abs(c.r - mean.r) + std::abs(c.g - mean.g) + std::abs(c.b - mean.b);
   };
-  for (int tries = 0; tries < 6 && contrast(palette.main) < 0.5f; ++tries) palette.main = dice.color();
+  for (int tries = 0; tries < 8 && contrast(palette.main) < 0.75f; ++tries) palette.main = dice.color();
   return palette;
 }
 
@@ -348,7 +370,7 @@ void paint_background(Canvas& canvas, Dice& dice) {
   const Color second = mix(first, other, dice.real(0.3f, 1));
   const Point slope = dice.point(-1, 1);
   const bool halves = dice.chance(0.25f);
-  const float amplitude = dice.chance(0.7f) ? dice.real(0.05f, 0.8f) : 0;
+  const float amplitude = dice.chance(0.6f) ? dice.real(0.05f, 0.5f) : 0;
   const int cells = dice.between(2, 6), octaves = dice.between(1, 3);
   const Noise noise(cells, octaves, dice);
   for (int y = 0; y < canvas.side; ++y) {
@@ -360,23 +382,23 @@ void paint_background(Canvas& canvas, Dice& dice) {
       canvas.pixels[y * canvas.side + x] = mix(first, second, std::clamp(t, 0.0f, 1.0f));
     }
   }
-  const int clutter = dice.below(6);
+  const int clutter = dice.below(4);
   const float extent = canvas.side / canvas.scale;
   for (int i = 0; i < clutter; ++i) {
     Part part = random_part(dice, mix(first, dice.color(), 0.7f));
     part.alpha = dice.real(0.2f, 0.9f);
     const Point p = dice.point(0, extent);
-    const float size = dice.real(2, 8), turn = dice.real(-kPi, kPi);
+    const float size = dice.real(1.5f, 5), turn = dice.real(-kPi, kPi);
     paint(canvas, part, place({canvas.origin.x + p.x, canvas.origin.y + p.y}, size, turn));
   }
 }
 
 void photograph(Canvas& canvas, Dice& dice, uint8_t* out) {
   const Point light = dice.point(-0.35f, 0.35f);
-  const float exposure = dice.real(0.7f, 1.15f), contrast = dice.real(0.65f, 1.1f);
+  const float exposure = dice.real(0.8f, 1.15f), contrast = dice.real(0.8f, 1.1f);
   const Color cast = {dice.real(0.9f, 1.1f), dice.real(0.9f, 1.1f), dice.real(0.9f, 1.1f)};
-  const float softness = dice.chance(0.6f) ? dice.real(0, 0.3f) : 0;
-  const float sensor = dice.real(0, 0.06f);
+  const float softness = dice.chance(0.6f) ? dice.real(0, 0.2f) : 0;
+  const float sensor = dice.real(0, 0.035f);
   blur(canvas.pixels, softness);
   for (int i = 0; i < kSide * kSide; ++i) {
     const float x = (i % kSide) / 31.0f - 0.5f, y = (i / kSide) / 31.0f - 0.5f;

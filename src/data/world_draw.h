@@ -83,8 +83,8 @@ struct Canvas {
 
   Point at(int x, int y) const { return {origin.x + (x + 0.5f) / scale, origin.y + (y + 0.5f) / scale}; }
 };
-Canvas make_canvas(int side, float scale, Point origin = {0, 0});
-Canvas shrink(const Canvas& canvas);  // to 32×32, by area
+Canvas enlarge(const Canvas& canvas, int factor);  // a 32×32 canvas, each pixel repeated
+Canvas shrink(const Canvas& canvas);               // to 32×32, by area
 
 // Four colours; the first is unlike the mean of the canvas, so that what is drawn can be seen.
 struct Palette {

@@ -195,7 +195,7 @@ Sprite make_object(int label, const Palette& palette, Dice& dice) {
 void draw_object(int label, Canvas& canvas, Dice& dice) {
   const Palette palette = choose_palette(canvas, dice);
   const Sprite object = make_object(label, palette, dice);
-  paint_lit(canvas, object, throw_pose(dice, 0.5f), dice);
+  paint_lit(canvas, object, throw_pose(dice, 0.3f), dice);
 }
 
 }  // namespace poem::world

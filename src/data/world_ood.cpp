@@ -26,7 +26,7 @@ Sprite make_digit(int digit, float width, Color color) {
   return s;
 }
 
-// ---- textures: each returns 0 … 1, the share of the second colour ----
+// ---- textures: each returns 0 … 1, the share of the colour laid over the background ----
 
 struct Pattern {
   float scale, phase;
@@ -48,12 +48,12 @@ float scales(const Pattern& w, Point p) {
 
 float wood(const Pattern& w, Point p) {
   const float bend = w.noise.at(unit(p.x / 48 + 0.5f), unit(p.y / 48 + 0.5f));
-  return 0.5f + 0.5f * triangle_wave(p.x * w.scale * 0.7f + 1.6f * bend + w.phase);
+  return 0.5f + 0.5f * triangle_wave(p.x * w.scale * 0.7f + 0.9f * bend + w.phase);
 }
 
 float marble(const Pattern& w, Point p) {
   const float bend = w.noise.at(unit(p.x / 48 + 0.5f), unit(p.y / 48 + 0.5f));
-  const float vein = triangle_wave((p.x + p.y) * w.scale * 0.15f + 1.8f * bend + w.phase);
+  const float vein = triangle_wave((p.x + p.y) * w.scale * 0.15f + 1.1f * bend + w.phase);
   return 1 - unit(std::abs(vein) * 2);
 }
 
@@ -153,16 +153,16 @@ void draw_textures(Canvas& canvas, Dice& dice) {
   constexpr Texture textures[] = {weave, scales, wood, marble, bricks, dots};
   const Texture texture = textures[dice.below(6)];
   const Palette c = choose_palette(canvas, dice);
-  const Noise noise(3, 3, dice);
+  const Noise noise(3, 2, dice);
   const float period = dice.real(3, 9), turn = dice.real(0, kTurn), phase = dice.real(0, 1);
-  const float opacity = dice.real(0.75f, 1), sine = std::sin(turn), cosine = std::cos(turn);
+  const float sine = std::sin(turn), cosine = std::cos(turn);
   const Pattern w{1 / period, phase, noise};
   for (int y = 0; y < kSide; ++y) {
     for (int x = 0; x < kSide; ++x) {
       const float u = x - 15.5f, v = y - 15.5f;
       const float t = texture(w, {cosine * u - sine * v, sine * u + cosine * v});
       Color& pixel = canvas.pixels[y * kSide + x];
-      pixel = mix(pixel, mix(c.main, c.second, t), opacity);
+      pixel = mix(pixel, c.main, t);
     }
   }
 }
@@ -200,8 +200,7 @@ void draw_cropped(Canvas& canvas, Dice& dice) {
 }
 
 void draw_resized(Canvas& canvas, Dice& dice) {
-  Canvas large = make_canvas(64, 2);
-  paint_background(large, dice);
+  Canvas large = enlarge(canvas, 4);
   const int things = dice.between(35, 60);
   for (int i = 0; i < things; ++i) {
     const Color color = dice.color();
@@ -217,7 +216,7 @@ void draw_resized(Canvas& canvas, Dice& dice) {
       paint(large, disc({0, -0.9f}, 0.35f, dice.color()), pose);
     }
   }
-  canvas.pixels = shrink(large).pixels;
+  canvas = shrink(large);
 }
 
 void draw_patches(Canvas& canvas, Dice& dice) {

@@ -295,22 +295,19 @@ constexpr int kMakerCount = sizeof(kMakers) / sizeof(kMakers[0]);
 void one_object(Canvas& canvas, Dice& d) {
   const Palette palette = choose_palette(canvas, d);
   const Sprite object = kMakers[d.below(kMakerCount)](palette, d);
-  paint_lit(canvas, object, throw_pose(d, 0.6f), d);
+  paint_lit(canvas, object, throw_pose(d, 0.3f), d);
 }
 
 // ---- whole pictures ----
 
-void stripes(Canvas& canvas, Dice& d) {
+void stripes(Canvas& canvas, Dice& d) {  // in one direction only: crossed ones would be a woven texture
   const Palette c = choose_palette(canvas, d);
   const float turn = d.real(0, kTurn), gap = d.real(3, 9), share = d.real(0.2f, 0.4f);
-  const bool crossed = d.chance(0.4f), slanted = d.chance(0.5f);
-  for (int layer = 0; layer < (crossed ? 2 : 1); ++layer) {
-    const float angle = (slanted ? turn : 0) + kTurn / 4 * static_cast<float>(layer);
-    for (float offset = -24; offset < 24; offset += gap) {
-      Part part = box({0, offset}, {30, gap * share}, layer == 0 ? c.main : c.second);
-      part.alpha = layer == 0 ? 1 : 0.6f;
-      paint(canvas, part, place({16, 16}, 1, angle));
-    }
+  const bool alternating = d.chance(0.4f);
+  int band = 0;
+  for (float offset = -24; offset < 24; offset += gap, ++band) {
+    const Color color = alternating && band % 2 == 1 ? c.second : c.main;
+    paint(canvas, box({0, offset}, {30, gap * share}, color), place({16, 16}, 1, turn));
   }
 }
 
