@@ -55,7 +55,7 @@ std::string zip(const std::string& name, const std::string& content, int method,
                              little(name.size(), 2) + little(0, 2);
   const std::string local = "PK\x03\x04" + common + name + packed;
   const std::string entry =
-      "PK\x01\x02" + little(20, 2) + common + little(0, 2 + 2 + 2 + 4) + little(0, 4) + name;
+      "PK\x01\x02" + little(20, 2) + common + little(0, 6) + little(0, 4) + little(0, 4) + name;
   return local + entry + "PK\x05\x06" + little(0, 4) + little(1, 2) + little(1, 2) + little(entry.size(), 4) +
          little(local.size(), 4) + little(7, 2) + "comment";
 }
