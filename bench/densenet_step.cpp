@@ -6,7 +6,6 @@
 //   yes | head -3 | densenet_step ours
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <malloc.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -16,11 +15,13 @@
 #include <functional>
 #include <iostream>
 
+#include "core/runtime.h"
 #include "net/network.h"
 
 namespace {
 
 namespace nn = torch::nn;
+constexpr int kThreads = 2;
 constexpr int64_t kGrowth = 12, kLayers = 16, kBatch = 128;
 
 nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel) {
@@ -97,9 +98,7 @@ void serve(const std::function<at::Tensor(const at::Tensor&)>& logits, std::vect
 }
 
 void serve_ours() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-  mallopt(M_TOP_PAD, 64 << 20);
+  poem::set_up_runtime(kThreads);
   const auto network = poem::make_network({}, 1);
   std::vector<at::Tensor> parameters;
   for (const auto& [name, tensor] : network->parameters()) parameters.push_back(tensor);
@@ -107,6 +106,7 @@ void serve_ours() {
 }
 
 void serve_baseline() {
+  at::set_num_threads(kThreads);
   Baseline network;
   const at::Tensor mean = at::tensor({125.3, 123.0, 113.9}, at::kFloat).view({3, 1, 1});
   const at::Tensor std = at::tensor({63.0, 62.1, 66.7}, at::kFloat).view({3, 1, 1});
@@ -118,7 +118,6 @@ void serve_baseline() {
 
 int main(int argc, char** argv) {
   const std::string side = argc == 2 ? argv[1] : "";
-  at::set_num_threads(2);
   if (side == "ours") {
     serve_ours();
   } else if (side == "baseline") {
