@@ -19,7 +19,7 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kBlockRows = 5000;  // float64 copies at a time: fewer, and dsyrk gets slower; more, and memory grows
+constexpr int64_t kBlockRows = 5000;  // as float64 at a time: small enough for a cache, large enough for BLAS
 constexpr int64_t kRowsAThread = 500;
 
 [[noreturn]] void fail_not_finite(int64_t row, int64_t feature, double value) {
