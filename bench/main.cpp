@@ -1,18 +1,13 @@
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "compare.h"
-
-#ifdef POEM_HAS_CBLAS
-extern "C" void openblas_set_num_threads(int) __attribute__((weak));
-#endif
+#include "core/runtime.h"
 
 namespace poem::bench {
 namespace {
@@ -40,14 +35,6 @@ double median(std::vector<double> times) {
   return 0.5 * (times[(times.size() - 1) / 2] + times[times.size() / 2]);
 }
 
-void use_all_cores() {
-  const int cores = std::max(1u, std::thread::hardware_concurrency());
-  at::set_num_threads(cores);
-#ifdef POEM_HAS_CBLAS
-  if (openblas_set_num_threads) openblas_set_num_threads(cores);
-#endif
-}
-
 }  // namespace
 
 Registration::Registration(const char* name, void (*body)()) { entries().push_back({name, body}); }
@@ -70,7 +57,7 @@ void compare(const std::string& what, const std::function<void()>& ours,
 }
 
 int run(std::string_view filter) {
-  use_all_cores();
+  set_up_runtime(0);
   std::sort(entries().begin(), entries().end(),
             [](const Entry& a, const Entry& b) { return std::string_view(a.name) < b.name; });
   fmt::print("{:<60} {:>13} {:>13}\n", fmt::format("medians, {} threads", at::get_num_threads()), "ours",

@@ -1,0 +1,31 @@
+// Classifies images with a trained detector, saying "unknown" to what it was not trained on.
+//
+//   classify runs/demo/poem/detector.safetensors photos/
+#include <poem/core/error.h>
+#include <poem/core/runtime.h>
+#include <poem/data/read.h>
+#include <poem/detect/detector.h>
+
+#include <cstdio>
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: classify DETECTOR IMAGES\n");
+    return 2;
+  }
+  try {
+    poem::set_up_runtime(0);
+    const poem::Detector detector = poem::Detector::load(argv[1]);
+    poem::ReadOptions options;
+    options.size = detector.size;
+    const poem::ImageSet images = poem::read_images(argv[2], options);
+    for (const poem::Verdict& verdict : detector.judge(images)) {
+      std::printf("%s\t%g\n", verdict.known ? detector.class_names[verdict.label].c_str() : "unknown",
+                  verdict.score);
+    }
+    return 0;
+  } catch (const poem::Error& error) {
+    std::fprintf(stderr, "classify: %s\n", error.what());
+    return 2;
+  }
+}
