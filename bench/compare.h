@@ -16,6 +16,9 @@ namespace poem::bench {
 void compare(const std::string& what, const std::function<void()>& ours,
              const std::function<void()>& baseline, double at_most, int repeats = 20);
 
+// Times one side once and holds its seconds against a bar: for what takes minutes.
+void time_once(const std::string& what, const std::function<void()>& ours, double at_most_seconds);
+
 // Keeps the compiler from dropping a result that nobody reads.
 template <typename T>
 void keep(const T& value) {

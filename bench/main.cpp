@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,6 +54,14 @@ void compare(const std::string& what, const std::function<void()>& ours,
   failures += !(ratio <= at_most);
   fmt::print("{:<60} {:10.3f} ms {:10.3f} ms  ratio {:6.3f}  at most {:5.2f}  {}\n", what, our_median * 1e3,
              baseline_median * 1e3, ratio, at_most, ratio <= at_most ? "pass" : "FAIL");
+  std::fflush(stdout);
+}
+
+void time_once(const std::string& what, const std::function<void()>& ours, double at_most_seconds) {
+  const double taken = seconds(ours);
+  failures += !(taken <= at_most_seconds);
+  fmt::print("{:<64} {:8.1f} s  at most {:5.0f} s  {}\n", what, taken, at_most_seconds,
+             taken <= at_most_seconds ? "pass" : "FAIL");
   std::fflush(stdout);
 }
 
