@@ -2,6 +2,7 @@
 #pragma once
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace poem {
 
@@ -12,6 +13,10 @@ struct CommonOptions {  // before or after any subcommand's name
 };
 
 struct Interrupted {};  // thrown after Ctrl-C was handled: exit code 130
+
+// --set KEY=VALUE (repeatable) and --seed S, collected as assignments for read_config(); `set` must outlive
+// the app.
+void add_overrides(CLI::App& command, std::vector<std::string>& set);
 
 void add_config(CLI::App& app);
 void add_demo(CLI::App& app, const CommonOptions& common);

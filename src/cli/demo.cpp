@@ -101,15 +101,7 @@ void add_demo(CLI::App& app, const CommonOptions& common) {
       ->type_name("DIR");
   command->add_option("--config", options->config, "What to train (default: configs/demo.yaml)")
       ->type_name("FILE");
-  command->add_option("--set", options->set, "Override a key of the config (may be repeated)")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      ->add_option_function<int64_t>(
-          "--seed", [options](int64_t seed) { options->set.push_back(fmt::format("seed={}", seed)); },
-          "Short for --set seed=S")
-      ->type_name("S");
+  add_overrides(*command, options->set);
   command->add_flag("--force", options->force, "Replace run folders of another config");
   command->footer("Examples:\n  poem demo\n  poem demo --seed 1 --out runs/demo-1");
   command->callback([options, &common] { run(*options, common); });

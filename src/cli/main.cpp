@@ -10,6 +10,22 @@
 #include "core/runtime.h"
 #include "core/version.h"
 
+namespace poem {
+
+void add_overrides(CLI::App& command, std::vector<std::string>& set) {
+  command.add_option("--set", set, "Override a key of the config: --set train.epochs=3 (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      .add_option_function<int64_t>(
+          "--seed", [&set](int64_t seed) { set.push_back(fmt::format("seed={}", seed)); },
+          "Short for --set seed=S")
+      ->type_name("S");
+}
+
+}  // namespace poem
+
 namespace {
 
 enum ExitCode { kDone = 0, kInternal = 1, kUserError = 2, kInterrupted = 130 };

@@ -48,15 +48,7 @@ void add_train(CLI::App& app, const CommonOptions& common) {
   auto* command = app.add_subcommand("train", "Train a detector from a config; leaves a run folder");
   command->add_option("config", options->config, "YAML file; 'poem config' prints every key");
   command->add_option("--out", options->out, "Run folder to make")->type_name("RUN");
-  command->add_option("--set", options->set, "Override a key: --set train.epochs=3 (may be repeated)")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      ->add_option_function<int64_t>(
-          "--seed", [options](int64_t seed) { options->set.push_back(fmt::format("seed={}", seed)); },
-          "Short for --set seed=S")
-      ->type_name("S");
+  add_overrides(*command, options->set);
   command->add_option("--resume", options->resume, "Go on with a run that was stopped or killed")
       ->type_name("RUN");
   command->add_flag("--force", options->force, "Replace RUN if it exists");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/progress.h"
 #include "mining/miner.h"
 
 namespace poem {
@@ -25,6 +26,7 @@ class ThompsonMiner : public Miner {
     scores.rank.resize(size);
     scores.other.resize(size);
     double spread = 0;
+    Progress bar("scoring the pool", size, "images");
     for (int64_t first = 0; first < size; first += kBlock) {
       const int64_t count = std::min(kBlock, size - first);
       const at::Tensor features = task.features(&task.pool[first], count);
@@ -33,6 +35,7 @@ class ThompsonMiner : public Miner {
       copy(logits.select(1, 0), scores.logit.data() + first);
       copy(-logits.select(1, 0).abs(), scores.rank.data() + first);
       copy(-logits.select(1, 1).abs(), scores.other.data() + first);
+      bar.advance(count);
     }
     scores.spread = spread / static_cast<double>(std::max<int64_t>(size, 1));
     return scores;

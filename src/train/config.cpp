@@ -26,6 +26,10 @@ void check(const Config& c, const std::string& path) {
   if (c.mining.miner != "none" && c.data.outliers.empty()) {
     fail("data.outliers is missing", "name the auxiliary outliers, or set mining.miner: none");
   }
+  if (c.data.test.empty() != c.data.ood.empty()) {
+    fail(c.data.ood.empty() ? "data.test is given, data.ood is not" : "data.ood is given, data.test is not",
+         "evaluation after training needs both, or neither");
+  }
   if (c.network.mean.size() != c.network.std.size()) {
     fail("network.mean and network.std differ in length", "give one number a channel in both");
   }
