@@ -21,8 +21,17 @@ target_link_libraries(poem_torch INTERFACE ${TORCH_LIBRARIES})
 separate_arguments(POEM_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(poem_torch INTERFACE ${POEM_TORCH_FLAGS})
 
+# PyTorch's wheels carry fmt's headers in another version. A link to those of the fmt that is linked, in a folder
+# searched before any other, keeps the two apart.
+get_target_property(POEM_FMT_HEADERS fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+set(POEM_FIRST_HEADERS ${CMAKE_BINARY_DIR}/first)
+file(MAKE_DIRECTORY ${POEM_FIRST_HEADERS})
+file(CREATE_LINK ${POEM_FMT_HEADERS}/fmt ${POEM_FIRST_HEADERS}/fmt SYMBOLIC)
+
+# The standard library first: the libtorch.so of PyTorch's wheels exports pieces of an older one, and its
+# std::filesystem::remove_all crashes where it is found before the compiler's own.
 add_library(poem_dependencies INTERFACE)
-target_link_libraries(poem_dependencies INTERFACE spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp
+target_link_libraries(poem_dependencies INTERFACE stdc++ spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp
                       JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads OpenMP::OpenMP_CXX)
 
 # Optional: cblas (dsyrk for the posterior's statistics), matio (SVHN's .mat), libarchive (zip, tar).

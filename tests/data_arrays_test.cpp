@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/file.h"
@@ -132,7 +133,7 @@ std::string sheet(const at::Tensor& images) { return encode_png(images.flatten(2
 TEST_F(Arrays, SpritesOfAFolderOrOneSheet) {
   const at::Tensor all = random_bytes({6, 3, 32, 32}, 4), test = random_bytes({3, 3, 32, 32}, 5);
   for (int i = 0; i < 3; ++i)
-    write_file(folder / ("data_batch_" + std::to_string(i + 1) + ".png"), sheet(all.narrow(0, 2 * i, 2)));
+    write_file(folder / fmt::format("data_batch_{}.png", i + 1), sheet(all.narrow(0, 2 * i, 2)));
   write_file(folder / "test_batch.png", sheet(test));
   EXPECT_FALSE(read_images(folder.path()).labelled());
   write_file(folder / "train_lables.json", "[0,1,2,3,4,9]");

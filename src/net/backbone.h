@@ -18,6 +18,8 @@
 //   }
 // A line in the registry of network.cpp makes it known.
 #pragma once
+#include <ATen/core/grad_mode.h>
+
 #include <functional>
 #include <memory>
 #include <optional>

@@ -1,6 +1,7 @@
 #include "net/weights.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
 #include "core/error.h"
