@@ -73,7 +73,8 @@ std::string read_file(const std::string& path) {
 }
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".tmp") {
-  if (fs::is_directory(path)) throw Error(path, "is a folder", "name a file");
+  std::error_code ignored;  // open() meets the same fault and reports it
+  if (fs::is_directory(path, ignored)) throw Error(path, "is a folder", "name a file");
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_with(path_, "create", errno);
 }
@@ -130,16 +131,19 @@ MappedFile::MappedFile(const std::string& path) {
 
 void check_output_folder(const std::string& path, bool force, const std::string& mark) {
   std::error_code code;
-  if (!fs::exists(path, code)) return;
-  if (!fs::is_directory(path)) throw Error(path, "is a file, a folder is needed", "choose another name");
-  if (fs::is_empty(path, code)) return;
-  if (!fs::exists(path + "/" + mark)) {
+  const bool exists = fs::exists(path, code);
+  if (code) fail_with(path, "look at", code.value());
+  if (!exists) return;
+  if (!fs::is_directory(path, code))
+    throw Error(path, "is a file, a folder is needed", "choose another name");
+  const bool empty = fs::is_empty(path, code);
+  if (code) fail_with(path, "look into", code.value());
+  if (empty) return;
+  if (!fs::exists(path + "/" + mark, code)) {
     throw Error(path, fmt::format("exists and has no {}, so it is never replaced", mark),
                 "choose another folder");
   }
   if (!force) throw Error(path, "exists already", "choose another folder, or --force to replace it");
-  fs::remove_all(path, code);
-  if (code) fail_with(path, "replace", code.value());
 }
 
 void make_output_folder(const std::string& path) {
@@ -147,6 +151,16 @@ void make_output_folder(const std::string& path) {
   fs::create_directories(path, code);
   if (code) fail_with(path, "create", code.value());
   if (::access(path.c_str(), W_OK) != 0) fail_with(path, "write into", errno);
+}
+
+void empty_folder(const std::string& path) {
+  std::error_code code;
+  for (auto entry = fs::directory_iterator(path, code); !code && entry != fs::directory_iterator();
+       entry.increment(code)) {
+    fs::remove_all(entry->path(), code);
+    if (code) break;
+  }
+  if (code) fail_with(path, "empty", code.value());
 }
 
 }  // namespace poem

@@ -71,6 +71,9 @@ T parse_scalar(const YAML::Node& node, const Key& key, const std::string& where)
 }
 
 void assign(const Key& key, const YAML::Node& node, const std::string& where) {
+  if (node.IsNull() && std::holds_alternative<std::string*>(key.value)) {  // nothing after the colon
+    return assign(key, YAML::Node(""), where);
+  }
   std::visit(
       [&](auto* target) {
         using T = std::remove_pointer_t<decltype(target)>;
@@ -101,25 +104,36 @@ const Key& find_key(const std::vector<Key>& keys, const std::string& name, const
               fmt::format("nearest is '{}'; 'poem config' lists all", nearest(name, names)));
 }
 
+bool is_section(const std::vector<Key>& keys, const std::string& name) {
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const Key& key) { return key.name.rfind(name + ".", 0) == 0; });
+}
+
 void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std::string& prefix,
                  const std::string& path, std::set<std::string>& seen) {
   for (const auto& item : node) {
-    const std::string name = prefix + item.first.as<std::string>();
     const std::string where = fmt::format("{}:{}", path, item.first.Mark().line + 1);
+    if (!item.first.IsScalar()) {
+      throw Error(where, fmt::format("'{}' is not a key", shown(item.first)), "write key: value");
+    }
+    const std::string name = prefix + item.first.as<std::string>();
     if (item.second.IsMap()) {
       assign_tree(keys, item.second, name + ".", path, seen);
       continue;
     }
+    if (item.second.IsNull() && is_section(keys, name)) continue;  // all below it is commented out
     const Key& key = find_key(keys, name, where);
     if (!seen.insert(name).second) throw Error(where, "key '" + name + "' appears twice", "keep one");
     assign(key, item.second, where);
   }
 }
 
+// Quoted where need be, also for a list: there a comma or bracket would end the text.
 std::string quoted(const std::string& text) {
   YAML::Emitter out;
-  out << text;
-  return text.empty() ? "\"\"" : out.c_str();
+  out << YAML::Flow << YAML::BeginSeq << text << YAML::EndSeq;
+  const std::string list = out.c_str();
+  return list.substr(1, list.size() - 2);
 }
 
 std::string number_text(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
@@ -168,7 +182,6 @@ void set_key(const std::vector<Key>& keys, const std::string& assignment) {
   } catch (const YAML::ParserException& e) {
     throw Error(where, "is not valid YAML: " + e.msg, "quote the value");
   }
-  if (node.IsNull() && std::holds_alternative<std::string*>(key.value)) node = YAML::Node("");
   assign(key, node, where);
 }
 
@@ -208,7 +221,7 @@ std::string to_yaml(const std::vector<Key>& keys, bool with_meaning) {
   for (const auto& key : keys) {
     const auto dot = key.name.find('.');
     const std::string own = dot == std::string::npos ? "" : key.name.substr(0, dot);
-    if (own != section) text += own + ":\n";
+    if (own != section && !own.empty()) text += own + ":\n";
     section = own;
     const std::string indent = own.empty() ? "" : "  ";
     if (with_meaning) {

@@ -65,7 +65,11 @@ c10::Device pick_device(const std::string& name) {
   return c10::Device(c10::kCUDA, 0);
 }
 
-void catch_interrupts() { std::signal(SIGINT, note_interrupt); }
+void catch_interrupts() {
+  interrupt_seen = false;
+  std::signal(SIGINT, note_interrupt);
+}
+
 bool interrupted() { return interrupt_seen; }
 
 }  // namespace poem

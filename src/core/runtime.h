@@ -21,8 +21,9 @@ Runtime runtime();
 // "auto" (CUDA if there is one), "cpu" or "cuda"; an Error if it cannot be had.
 c10::Device pick_device(const std::string& name);
 
-// Ctrl-C is noted, not obeyed at once: loops ask after every batch. A second one ends the program.
+// From catch_interrupts() on, Ctrl-C is noted, not obeyed at once: loops ask after every batch. A second one
+// ends the program.
 void catch_interrupts();
-bool interrupted();
+bool interrupted();  // since the last call of catch_interrupts()
 
 }  // namespace poem

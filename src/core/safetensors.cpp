@@ -102,6 +102,7 @@ TensorFile read_safetensors(const std::string& path) {
   if (length > content.size() - sizeof length) damaged(path, "its header is cut off");
   try {
     const json header = json::parse(content.substr(sizeof length, length));
+    if (!header.is_object()) damaged(path, "its header is no map");
     content.erase(0, sizeof length + length);
     TensorFile file;
     file.path = path;

@@ -51,7 +51,7 @@ at::Tensor Detector::logits(const ImageSet& images) const {
   network->train(false);
   const at::Device device = network->parameters().front().second.device();
   const Augmentation whole = plain(size);
-  std::vector<at::Tensor> blocks;
+  std::vector<at::Tensor> blocks = {at::empty({0, network->spec().classes})};
   std::vector<Crop> crops;
   for (int64_t first = 0; first < images.size(); first += kBlock) {
     crops.clear();
@@ -82,7 +82,9 @@ void Detector::save(const std::string& path) const {
   json about = {
       {"network", to_json(network->spec())}, {"score", score}, {"class_names", class_names}, {"size", size}};
   about["threshold"] = threshold ? json(*threshold) : json(nullptr);
-  file.metadata = {{"format", kFormat}, {"poem", version()}, {"detector", about.dump()}};
+  // Class names may be folder names in another encoding than UTF-8, which JSON does not allow.
+  const std::string text = about.dump(-1, ' ', false, json::error_handler_t::replace);
+  file.metadata = {{"format", kFormat}, {"poem", version()}, {"detector", text}};
   write_safetensors(path, file);
 }
 

@@ -34,7 +34,8 @@ void check(const Config& c, const std::string& path) {
     fail("network.mean and network.std differ in length", "give one number a channel in both");
   }
   for (const double s : c.network.std) {
-    if (s == 0) fail("network.std holds 0", "pixels are divided by it");
+    if (s <= 0)
+      fail(fmt::format("network.std holds {}", s), "pixels are divided by it: give positive numbers");
   }
   for (size_t i = 1; i < c.train.milestones.size(); ++i) {
     if (c.train.milestones[i] <= c.train.milestones[i - 1])

@@ -98,6 +98,7 @@ struct Inputs {
   explicit Inputs(const Config& config) : training(load_training_data(config)) {
     if (config.data.test.empty()) return;
     test = load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
+    check_test_data(*test, training);
   }
   TrainingData training;
   std::optional<TestData> test;
@@ -129,8 +130,9 @@ RunOutcome start_run(const Config& config, const std::string& path, bool force, 
   check_output_folder(path, force, "config.yaml");
   const Inputs inputs(config);
   make_output_folder(path);
+  const Lock lock(path);
+  empty_folder(path);
   try {
-    const Lock lock(path);
     make_output_folder(path + "/checkpoint");
     write_file(folder.config, to_yaml(config));
     return train(config, inputs, folder, device);

@@ -112,8 +112,8 @@ int64_t Trainer::batches() const {
   return (static_cast<int64_t>(data_.train_rows.size()) + config_.train.batch - 1) / config_.train.batch;
 }
 
-double Trainer::rate() const {
-  const auto done = static_cast<double>(epoch_ * batches() + batch_);
+double Trainer::rate(int64_t batch) const {
+  const auto done = static_cast<double>(epoch_ * batches() + batch);
   return learning_rate(config_.train, done / static_cast<double>(config_.train.epochs * batches()));
 }
 
@@ -169,7 +169,7 @@ void Trainer::train_batch(const std::vector<Crop>& id, const std::vector<int64_t
                    outlier_logits = logits.narrow(0, count, logits.size(0) - count);
   const Loss loss = (*objective_)(id_logits, labels, outlier_logits);
   loss.total.backward();
-  optimiser_.step(rate());
+  optimiser_.step(rate(batch_));
 
   const at::NoGradGuard no_grad;
   const auto n = static_cast<double>(count);
@@ -222,7 +222,7 @@ EpochReport Trainer::summary() const {
   const auto mean = [&](Sum sum, Sum count) { return sums[sum].item<double>() / sums[count].item<double>(); };
   EpochReport report;
   report.epoch = epoch_ + 1;
-  report.learning_rate = rate();
+  report.learning_rate = rate(batches() - 1);
   report.loss = mean(kLoss, kIds);
   report.classification_loss = mean(kClassification, kIds);
   report.regularisation = mean(kRegularisation, kIds);

@@ -20,8 +20,8 @@
 namespace poem {
 
 struct EpochReport {
-  int64_t epoch;  // counted from 1
-  double learning_rate;
+  int64_t epoch;         // counted from 1
+  double learning_rate;  // of the last step
   double loss, classification_loss, regularisation;
   double id_energy;
   std::optional<double> outlier_energy;
@@ -65,7 +65,7 @@ class Trainer {
   bool mines(int64_t epoch) const;
   int64_t select_count() const;
   int64_t batches() const;
-  double rate() const;
+  double rate(int64_t batch) const;  // of a batch of this epoch
   void calibrate_batch_norm(const std::vector<Crop>& id);
   bool train_epoch(const std::vector<Crop>& id);
   void train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order);

@@ -1,0 +1,65 @@
+#include "core/runtime.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+#include "expect_error.h"
+
+namespace poem {
+namespace {
+
+TEST(Runtime, SetsAndTellsTheThreads) {
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2, 3}) {
+    set_up_runtime(threads);
+    EXPECT_EQ(runtime().threads, threads);
+  }
+  set_up_runtime(0);
+  EXPECT_EQ(runtime().threads, std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  set_up_runtime(before);
+}
+
+TEST(Runtime, TellsLibTorchAndTheCpu) {
+  const Runtime r = runtime();
+  EXPECT_EQ(std::count(r.libtorch.begin(), r.libtorch.end(), '.'), 2) << r.libtorch;
+  EXPECT_FALSE(r.cpu_capability.empty());
+  EXPECT_NE(r.cpu_capability, "unknown");
+  EXPECT_EQ(r.cpu_capability.find('\n'), std::string::npos);
+}
+
+TEST(Runtime, PicksDevices) {
+  EXPECT_TRUE(pick_device("cpu").is_cpu());
+  EXPECT_EQ(pick_device("auto").is_cuda(), at::hasCUDA() && at::globalContext().hasCUDA());
+  expect_error([] { pick_device("tpu"); }, {"--device tpu", "auto, cpu and cuda"});
+  if (!at::hasCUDA()) expect_error([] { pick_device("cuda"); }, {"--device cuda", "--device cpu"});
+}
+
+TEST(Interrupts, AreNotedOnceAskedFor) {
+  catch_interrupts();
+  EXPECT_FALSE(interrupted());
+  std::raise(SIGINT);
+  EXPECT_TRUE(interrupted());
+  EXPECT_TRUE(interrupted());
+  catch_interrupts();
+  EXPECT_FALSE(interrupted());
+  std::signal(SIGINT, SIG_DFL);
+}
+
+TEST(InterruptsDeathTest, TheSecondOneEndsTheProgram) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // LibTorch may have started threads already
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        std::raise(SIGINT);
+        std::raise(SIGINT);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace poem

@@ -1,0 +1,239 @@
+#include "detect/detector.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/file.h"
+#include "core/safetensors.h"
+#include "data/world.h"
+#include "detect/evaluate.h"
+#include "detect/score.h"
+#include "expect_error.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+NetworkSpec small_network() {
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  spec.classes = 8;
+  return spec;
+}
+
+// An untrained network whose BatchNorm statistics come from a few images, so that nothing is at its default.
+Detector small_detector() {
+  Detector detector{
+      make_network(small_network(), 5), "energy", 1.25, {"a", "b", "c", "d", "e", "f", "g", "h"}};
+  const at::NoGradGuard no_grad;
+  detector.network->train(true);
+  for (int i = 0; i < 20; ++i) detector.network->features(draw_world("train", 32, 1).pixels);
+  return detector;
+}
+
+TEST(Scores, EqualPlainLoops) {
+  const at::Tensor logits = at::randn({20, 5}, at::kDouble) * 4;
+  const at::Tensor energy = score_logits("energy", logits), msp = score_logits("msp", logits);
+  for (int64_t i = 0; i < 20; ++i) {
+    double sum = 0, largest = -1e300;
+    for (int64_t k = 0; k < 5; ++k) {
+      sum += std::exp(logits[i][k].item<double>());
+      largest = std::max(largest, logits[i][k].item<double>());
+    }
+    EXPECT_NEAR(energy[i].item<double>(), std::log(sum), 1e-12);
+    EXPECT_NEAR(msp[i].item<double>(), std::exp(largest) / sum, 1e-12);
+  }
+}
+
+TEST(Scores, AnUnknownNameIsAnError) {
+  expect_error([] { score_logits("enegry", at::ones({1, 2})); }, {"'enegry'", "nearest is 'energy'", "msp"});
+}
+
+TEST(Scores, ToFloatsKeepsTheOrderOfStridedRows) {
+  EXPECT_EQ(to_floats(at::arange(6).view({3, 2}).select(1, 1)), (std::vector<float>{1, 3, 5}));
+  EXPECT_TRUE(to_floats(at::empty({0})).empty());
+}
+
+TEST(Detector, LoadedItGivesTheSameLogitsAndSettings) {
+  TemporaryFolder folder;
+  const Detector detector = small_detector();
+  detector.save(folder / "d");
+  const Detector loaded = Detector::load(folder / "d");
+  const ImageSet images = draw_world("test", 40, 2);
+  EXPECT_TRUE(detector.logits(images).equal(loaded.logits(images)));
+  EXPECT_EQ(loaded.score, "energy");
+  EXPECT_EQ(loaded.threshold, detector.threshold);
+  EXPECT_EQ(loaded.class_names, detector.class_names);
+  EXPECT_EQ(loaded.size, 32);
+}
+
+TEST(Detector, ThresholdsKeepEveryBit) {
+  TemporaryFolder folder;
+  Detector detector = small_detector();
+  for (const double threshold : {0.1, -1e-17, 1.0 / 3, static_cast<double>(0.1f)}) {
+    detector.threshold = threshold;
+    detector.save(folder / "d");
+    EXPECT_EQ(*Detector::load(folder / "d").threshold, threshold);
+  }
+  detector.threshold = std::nullopt;
+  detector.save(folder / "d");
+  EXPECT_FALSE(Detector::load(folder / "d").threshold);
+}
+
+TEST(Detector, SavedTwiceItGivesTheSameBytes) {
+  TemporaryFolder folder;
+  small_detector().save(folder / "1");
+  small_detector().save(folder / "2");
+  Detector::load(folder / "1").save(folder / "3");
+  EXPECT_EQ(read_file(folder / "1"), read_file(folder / "2"));
+  EXPECT_EQ(read_file(folder / "1"), read_file(folder / "3"));
+}
+
+TEST(Detector, LogitsDoNotDependOnTheBlock) {
+  const Detector detector = small_detector();
+  const ImageSet many = draw_world("test", 510, 2);  // more than one block
+  const at::Tensor logits = detector.logits(many);
+  ASSERT_EQ(logits.sizes(), (std::vector<int64_t>{510, 8}));
+  ImageSet last = many;
+  last.pixels = many.pixels.narrow(0, 505, 5);
+  EXPECT_TRUE(at::allclose(detector.logits(last), logits.narrow(0, 505, 5), 1e-4, 1e-4));
+}
+
+TEST(Detector, AnImageIsKnownFromTheThresholdOn) {
+  Detector detector = small_detector();
+  const ImageSet images = draw_world("test", 30, 2);
+  const at::Tensor logits = detector.logits(images);
+  for (const char* score : {"energy", "msp"}) {
+    detector.score = score;
+    std::vector<float> scores = to_floats(score_logits(score, logits));
+    std::vector<float> sorted = scores;
+    std::sort(sorted.begin(), sorted.end());
+    detector.threshold = sorted[10];  // exactly one image's score
+    const std::vector<Verdict> verdicts = detector.judge(images);
+    ASSERT_EQ(verdicts.size(), 30u);
+    int known = 0;
+    for (size_t i = 0; i < verdicts.size(); ++i) {
+      EXPECT_EQ(verdicts[i].score, scores[i]);
+      EXPECT_EQ(verdicts[i].known, scores[i] >= sorted[10]);
+      known += verdicts[i].known;
+      for (int64_t k = 0; k < 8; ++k) {
+        EXPECT_GE(logits[i][verdicts[i].label].item<float>(), logits[i][k].item<float>());
+      }
+    }
+    EXPECT_EQ(known, 20);
+  }
+}
+
+TEST(Detector, WithoutAThresholdItDoesNotJudge) {
+  Detector detector = small_detector();
+  detector.threshold = std::nullopt;
+  expect_error([&] { detector.judge(draw_world("test", 2, 2)); }, {"no threshold", "data.validation"});
+}
+
+TEST(Detector, OfNoImagesItSaysNothing) {
+  const Detector detector = small_detector();
+  ImageSet none = draw_world("test", 1, 2);
+  none.pixels = none.pixels.narrow(0, 0, 0);
+  EXPECT_EQ(detector.logits(none).sizes(), (std::vector<int64_t>{0, 8}));
+  EXPECT_TRUE(detector.judge(none).empty());
+}
+
+TEST(Detector, SavesClassNamesThatAreNotUtf8) {
+  TemporaryFolder folder;
+  Detector detector = small_detector();
+  detector.class_names[0] = "caf\xe9";  // a folder's name in Latin-1
+  detector.class_names[1] = "犬";
+  detector.save(folder / "d");
+  const Detector loaded = Detector::load(folder / "d");
+  EXPECT_EQ(loaded.class_names[0].substr(0, 3), "caf");
+  EXPECT_EQ(loaded.class_names[1], "犬");
+}
+
+TEST(Detector, WhatIsNoDetectorIsAnError) {
+  TemporaryFolder folder;
+  small_detector().save(folder / "d");
+  TensorFile file = read_safetensors(folder / "d");
+  const auto expect = [&](const TensorFile& changed, const std::vector<std::string>& words) {
+    write_safetensors(folder / "changed", changed);
+    expect_error([&] { Detector::load(folder / "changed"); }, words);
+  };
+  TensorFile other = file;
+  other.metadata["format"] = "poem-detector-9";
+  expect(other, {"changed", "poem-detector-9", "this poem reads poem-detector-1"});
+  other = file;
+  other.metadata.clear();
+  expect(other, {"changed", "no entry 'format'"});
+  other = file;
+  other.metadata["detector"] = "{}";
+  expect(other, {"changed", "description is damaged"});
+  other = file;
+  other.tensors.erase(other.tensors.begin());
+  expect(other, {"changed", "no tensor"});
+  other = file;
+  other.tensors.begin()->second = at::ones({1, 2, 3});
+  expect(other, {"changed", "has shape", "another network"});
+  folder.put("text", "hello there, I am text");
+  expect_error([&] { Detector::load(folder / "text"); }, {"text", "safetensors"});
+}
+
+double naive_auroc(const std::vector<float>& id, const std::vector<float>& ood) {
+  double wins = 0;
+  for (float a : id) {
+    for (float b : ood) wins += a > b ? 1 : a == b ? 0.5 : 0;
+  }
+  return wins / static_cast<double>(id.size() * ood.size());
+}
+
+TEST(Evaluate, EqualsADirectComputation) {
+  const Detector detector = small_detector();
+  const ImageSet id = draw_world("test", 60, 2), digits = draw_world("digits", 30, 2),
+                 scenes = draw_world("scenes", 25, 2);
+  for (const char* score : {"energy", "msp"}) {
+    const Results results = evaluate(detector, score, id, {{"digits", digits}, {"scenes", scenes}});
+    ASSERT_EQ(results.sets.size(), 2u);
+    const at::Tensor logits = detector.logits(id);
+    const std::vector<float> id_scores = to_floats(score_logits(score, logits));
+    double auroc_sum = 0;
+    for (const auto& [set, images] : {std::pair{0, digits}, std::pair{1, scenes}}) {
+      const auto ood = to_floats(score_logits(score, detector.logits(images)));
+      EXPECT_NEAR(results.sets[set].metrics.auroc, naive_auroc(id_scores, ood), 1e-12);
+      std::vector<float> sorted = id_scores;
+      std::sort(sorted.begin(), sorted.end());
+      const float threshold = sorted[3];  // 57 of 60 are 95 %
+      const auto above = std::count_if(ood.begin(), ood.end(), [&](float s) { return s >= threshold; });
+      EXPECT_DOUBLE_EQ(results.sets[set].metrics.fpr95, static_cast<double>(above) / ood.size());
+      auroc_sum += results.sets[set].metrics.auroc;
+    }
+    EXPECT_EQ(results.sets[1].name, "scenes");
+    EXPECT_DOUBLE_EQ(results.mean.auroc, auroc_sum / 2);
+    int right = 0;
+    for (int64_t i = 0; i < 60; ++i) {
+      right += logits[i].argmax().item<int64_t>() == id.labels[i].item<int64_t>();
+    }
+    EXPECT_DOUBLE_EQ(*results.id_accuracy, right / 60.0);
+  }
+}
+
+TEST(Evaluate, ImagesWithoutLabelsGiveNoAccuracy) {
+  ImageSet id = draw_world("test", 20, 2);
+  id.labels.reset();
+  EXPECT_FALSE(
+      evaluate(small_detector(), "energy", id, {{"digits", draw_world("digits", 10, 2)}}).id_accuracy);
+}
+
+TEST(Evaluate, ALabelTheDetectorDoesNotKnowIsAnError) {
+  ImageSet id = draw_world("test", 20, 2);
+  id.labels[7] = 8;
+  expect_error(
+      [&] {
+        evaluate(small_detector(), "energy", id, {{"digits", draw_world("digits", 10, 2)}});
+      },
+      {"has label 8", "knows 8 classes"});
+}
+
+}  // namespace
+}  // namespace poem

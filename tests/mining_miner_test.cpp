@@ -1,0 +1,290 @@
+#include "mining/miner.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "core/random.h"
+#include "data/pool.h"
+#include "expect_error.h"
+
+namespace poem {
+namespace {
+
+// A miner whose scores a test writes down.
+struct Given : Miner {
+  PoolScores scores;
+  bool uses_posterior() const override { return false; }
+  PoolScores score(const MiningTask&) const override { return scores; }
+};
+
+std::vector<Crop> pool_of(const std::vector<int64_t>& images) {
+  std::vector<Crop> pool;
+  for (size_t i = 0; i < images.size(); ++i) pool.push_back({images[i], 1000 + i});
+  return pool;
+}
+
+// Which pool entries were mined: every entry of these pools has a seed of its own.
+std::vector<int64_t> indices(const std::vector<Crop>& pool, const std::vector<Crop>& mined) {
+  std::map<uint64_t, int64_t> place;
+  for (size_t i = 0; i < pool.size(); ++i) place[pool[i].seed] = static_cast<int64_t>(i);
+  std::vector<int64_t> result;
+  for (const Crop& crop : mined) {
+    result.push_back(place.at(crop.seed));
+    EXPECT_EQ(pool[result.back()].image, crop.image);
+  }
+  return result;
+}
+
+// Walks the whole ranking from the top and takes what the limit allows.
+std::vector<int64_t> brute_force(const std::vector<Crop>& pool, const std::vector<float>& rank, int64_t n,
+                                 int64_t limit) {
+  std::vector<int64_t> order(pool.size()), chosen;
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return rank[a] > rank[b]; });
+  std::map<int64_t, int64_t> taken;
+  for (int64_t i : order) {
+    if (static_cast<int64_t>(chosen.size()) == n) break;
+    if (limit == 0 || taken[pool[i].image]++ < limit) chosen.push_back(i);
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+MiningTask task(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image = 0) {
+  return {pool, select, max_per_image, nullptr, nullptr, 7, 0};
+}
+
+TEST(Mine, EqualsAFullSort) {
+  for (uint64_t round = 0; round < 40; ++round) {
+    Stream stream(5, "rounds", round);
+    const auto size = static_cast<int64_t>(1 + stream.below(300));
+    const std::vector<Crop> pool = draw_pool(1 + stream.below(100), size, round, 0);
+    Given miner;
+    for (int64_t i = 0; i < size; ++i) miner.scores.rank.push_back(stream.below(20) - 10.f);  // many ties
+    const auto n = static_cast<int64_t>(1 + stream.below(size));
+    const Mined mined = mine(miner, task(pool, n), {});
+    EXPECT_EQ(indices(pool, mined.crops), brute_force(pool, miner.scores.rank, n, 0));
+  }
+}
+
+TEST(Mine, AtMostSoManyCropsOfAnImage) {
+  for (uint64_t round = 0; round < 40; ++round) {
+    Stream stream(6, "rounds", round);
+    const auto source = static_cast<int64_t>(1 + stream.below(60));
+    const auto size = static_cast<int64_t>(1 + stream.below(300)),
+               limit = static_cast<int64_t>(1 + stream.below(4));
+    const std::vector<Crop> pool = draw_pool(source, size, round, 0);
+    Given miner;
+    for (int64_t i = 0; i < size; ++i) miner.scores.rank.push_back(stream.below(20) - 10.f);
+    const auto most = static_cast<int64_t>(brute_force(pool, miner.scores.rank, size, limit).size());
+    const auto n = static_cast<int64_t>(1 + stream.below(most));
+    const Mined mined = mine(miner, task(pool, n, limit), {});
+    EXPECT_EQ(indices(pool, mined.crops), brute_force(pool, miner.scores.rank, n, limit));
+    EXPECT_EQ(mine(miner, task(pool, most, limit), {}).crops.size(), static_cast<size_t>(most));
+    expect_error([&] { mine(miner, task(pool, most + 1, limit), {}); },
+                 {"mining.select", std::to_string(most + 1), std::to_string(most)});
+  }
+}
+
+TEST(Mine, MoreThanThePoolOffersIsAnErrorWithNumbers) {
+  const std::vector<Crop> pool = pool_of({0, 0, 0, 1, 2});
+  Given miner;
+  miner.scores.rank = {1, 2, 3, 4, 5};
+  expect_error([&] { mine(miner, task(pool, 6), {}); }, {"mining.select: is 6", "only 5", "mining.pool"});
+  expect_error([&] { mine(miner, task(pool, 4, 1), {}); }, {"mining.select: is 4", "only 3"});
+  EXPECT_EQ(mine(miner, task(pool, 5), {}).crops.size(), 5u);
+}
+
+TEST(Mine, DiagnosticsOfAChoiceWithoutADraw) {
+  const std::vector<Crop> pool = pool_of({3, 3, 4, 5, 6});
+  Given miner;
+  miner.scores.rank = {9, 8, 7, 1, 0};
+  const MiningDiagnostics first = mine(miner, task(pool, 3), {}).diagnostics;
+  EXPECT_EQ(first.distinct_images, 2);  // 3 twice, and 4
+  EXPECT_FALSE(first.last_overlap || first.draw_overlap || first.spread || first.pool_abs_logit ||
+               first.mined_abs_logit || first.pool_p_outlier || first.mined_p_outlier);
+  const auto overlap = [&](const std::vector<int64_t>& last) {
+    return *mine(miner, task(pool, 3), pool_of(last)).diagnostics.last_overlap;
+  };
+  EXPECT_DOUBLE_EQ(overlap({4, 4, 9, 8, 7}), 0.5);
+  EXPECT_DOUBLE_EQ(overlap({4, 3}), 1);
+  EXPECT_DOUBLE_EQ(overlap({5, 6}), 0);
+}
+
+TEST(Mine, DiagnosticsOfADraw) {
+  const std::vector<Crop> pool = pool_of({0, 1, 2, 3});
+  Given miner;
+  miner.scores.logit = {0.5f, -1, 2, -4};
+  miner.scores.rank = {-0.5f, -1, -2, -4};
+  miner.scores.other = {-9, -1, -2, -0.f};  // would choose 1 and 3
+  miner.scores.spread = 0.75;
+  const MiningDiagnostics d = mine(miner, task(pool, 2), {}).diagnostics;
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  EXPECT_DOUBLE_EQ(*d.pool_abs_logit, 7.5 / 4);
+  EXPECT_DOUBLE_EQ(*d.mined_abs_logit, 0.75);
+  EXPECT_DOUBLE_EQ(*d.pool_p_outlier, (sigmoid(0.5) + sigmoid(-1) + sigmoid(2) + sigmoid(-4)) / 4);
+  EXPECT_DOUBLE_EQ(*d.mined_p_outlier, (sigmoid(0.5) + sigmoid(-1)) / 2);
+  EXPECT_DOUBLE_EQ(*d.draw_overlap, 0.5);
+  EXPECT_DOUBLE_EQ(*d.spread, 0.75);
+  miner.scores.other = miner.scores.rank;
+  EXPECT_DOUBLE_EQ(*mine(miner, task(pool, 2), {}).diagnostics.draw_overlap, 1);
+  miner.scores.other = {-9, -9, 0, 0};
+  EXPECT_DOUBLE_EQ(*mine(miner, task(pool, 2), {}).diagnostics.draw_overlap, 0);
+}
+
+TEST(Mine, BothDrawsKeepToTheLimitOfAnImage) {
+  const std::vector<Crop> pool = pool_of({0, 0, 1, 2});
+  Given miner;
+  miner.scores.logit = miner.scores.rank = {5, 4, 3, 2};
+  miner.scores.other = {5, 4, 3, 2};
+  const Mined mined = mine(miner, task(pool, 3, 1), {});
+  EXPECT_EQ(indices(pool, mined.crops), (std::vector<int64_t>{0, 2, 3}));
+  EXPECT_DOUBLE_EQ(*mined.diagnostics.draw_overlap, 1);
+}
+
+TEST(RandomMiner, IsUniformAndAFunctionOfSeedAndEpoch) {
+  std::vector<int64_t> images(50);
+  std::iota(images.begin(), images.end(), int64_t{0});
+  const std::vector<Crop> pool = pool_of(images);
+  const auto miner = make_miner("random");
+  EXPECT_FALSE(miner->uses_posterior());
+  const auto chosen = [&](uint64_t seed, int64_t epoch) {
+    return indices(pool, mine(*miner, {pool, 10, 0, nullptr, nullptr, seed, epoch}, {}).crops);
+  };
+  EXPECT_EQ(chosen(1, 2), chosen(1, 2));
+  EXPECT_NE(chosen(1, 2), chosen(1, 3));
+  EXPECT_NE(chosen(1, 2), chosen(2, 2));
+  std::vector<int> times(50);
+  constexpr int kEpochs = 4000;
+  for (int epoch = 0; epoch < kEpochs; ++epoch) {
+    for (int64_t i : chosen(9, epoch)) ++times[i];
+  }
+  // Each is chosen with p = 0.2: the count has mean 800 and standard deviation 25.3.
+  double chi_squared = 0;
+  for (int count : times) {
+    EXPECT_NEAR(count, 800, 5 * 25.3);
+    chi_squared += (count - 800.0) * (count - 800.0) / (25.3 * 25.3);
+  }
+  EXPECT_LT(chi_squared, 50 + 5 * 10);  // mean 49, standard deviation 10
+}
+
+// Features made up from the image's number alone.
+constexpr int64_t kFeatures = 6;
+void feature_row(int64_t image, float* out) {
+  Stream stream(11, "features", static_cast<uint64_t>(image));
+  for (int64_t j = 0; j < kFeatures; ++j) out[j] = static_cast<float>(stream.normal());
+}
+at::Tensor made_up(const Crop* crops, int64_t count) {
+  at::Tensor features = at::empty({count, kFeatures}, at::kFloat);
+  for (int64_t i = 0; i < count; ++i) feature_row(crops[i].image, features.data_ptr<float>() + i * kFeatures);
+  return features;
+}
+
+// What so many rows along every axis leave: w is known to within `deviation`.
+Posterior concentrated(const std::vector<double>& w, double deviation) {
+  PosteriorSettings settings;
+  settings.prior_variance = 1e6;
+  Statistics statistics(kFeatures);
+  const double rows = settings.noise_variance / (deviation * deviation);
+  statistics.gram = at::eye(kFeatures, at::kDouble) * rows;
+  statistics.moment = at::tensor(w, at::kDouble) * rows;
+  statistics.count = rows * kFeatures;
+  return {statistics, settings};
+}
+
+std::vector<Crop> numbered(int64_t size) {
+  std::vector<int64_t> images(size);
+  std::iota(images.begin(), images.end(), int64_t{0});
+  return pool_of(images);
+}
+
+TEST(ThompsonMiner, MinesWhatLiesNearestTheBoundary) {
+  const std::vector<double> w = {1, -2, 0.5, 3, 0, -1};
+  const Posterior posterior = concentrated(w, 1e-9);
+  const std::vector<Crop> pool = numbered(4500);  // more than two blocks
+  const auto miner = make_miner("thompson");
+  EXPECT_TRUE(miner->uses_posterior());
+  const Mined mined = mine(*miner, {pool, 300, 0, made_up, &posterior, 1, 0}, {});
+
+  std::vector<float> rank;
+  double pool_sum = 0;
+  for (const Crop& crop : pool) {
+    float row[kFeatures];
+    feature_row(crop.image, row);
+    double f = 0;
+    for (int64_t j = 0; j < kFeatures; ++j) f += w[j] * row[j];
+    rank.push_back(static_cast<float>(-std::abs(f)));
+    pool_sum += std::abs(f);
+  }
+  const auto expected = brute_force(pool, rank, 300, 0);
+  const auto got = indices(pool, mined.crops);
+  std::vector<int64_t> both;
+  std::set_intersection(expected.begin(), expected.end(), got.begin(), got.end(), std::back_inserter(both));
+  EXPECT_GE(both.size(), 299u);  // the last one may fall otherwise by rounding
+  double mined_sum = 0;
+  for (int64_t i : expected) mined_sum -= rank[i];
+  EXPECT_NEAR(*mined.diagnostics.pool_abs_logit, pool_sum / 4500, 1e-4);
+  EXPECT_NEAR(*mined.diagnostics.mined_abs_logit, mined_sum / 300, 1e-4);
+  EXPECT_GE(*mined.diagnostics.draw_overlap, 0.99);  // every draw is the same w
+  EXPECT_NEAR(*mined.diagnostics.spread, 0, 1e-5);
+}
+
+TEST(ThompsonMiner, DrawsAnewEveryEpochAndSeed) {
+  PosteriorSettings settings;
+  const Posterior prior(Statistics(kFeatures), settings);
+  const std::vector<Crop> pool = numbered(500);
+  const auto miner = make_miner("thompson");
+  const auto chosen = [&](uint64_t seed, int64_t epoch) {
+    return indices(pool, mine(*miner, {pool, 50, 0, made_up, &prior, seed, epoch}, {}).crops);
+  };
+  EXPECT_EQ(chosen(1, 0), chosen(1, 0));
+  EXPECT_NE(chosen(1, 0), chosen(1, 1));
+  EXPECT_NE(chosen(1, 0), chosen(2, 0));
+}
+
+TEST(ThompsonMiner, TheFirstDrawIsThatOfTheWeightsStream) {
+  const Posterior posterior = concentrated({1, 1, 1, 1, 1, 1}, 0.5);
+  const std::vector<Crop> pool = numbered(100);
+  const PoolScores scores = make_miner("thompson")->score({pool, 10, 0, made_up, &posterior, 3, 8});
+  Stream stream(3, "weights", 8);
+  const at::Tensor w = posterior.draw(stream), second = posterior.draw(stream);
+  for (int64_t i = 0; i < 100; ++i) {
+    const at::Tensor row = made_up(&pool[i], 1)[0].to(at::kDouble);
+    const double f = row.dot(w).item<double>();
+    EXPECT_NEAR(scores.logit[i], f, 1e-5);
+    EXPECT_NEAR(scores.rank[i], -std::abs(f), 1e-5);
+    EXPECT_NEAR(scores.other[i], -std::abs(row.dot(second).item<double>()), 1e-5);
+  }
+}
+
+TEST(ThompsonMiner, SpreadIsTheStandardDeviationUnderThePosterior) {
+  // A posterior with correlated weights, from random rows.
+  Statistics statistics(kFeatures);
+  const std::vector<Crop> rows = numbered(9);
+  statistics.add(made_up(rows.data(), 9), at::linspace(-3, 3, 9, at::kDouble));
+  const Posterior posterior(statistics, {});
+  const std::vector<Crop> pool = numbered(3000);
+  const at::Tensor phi = made_up(pool.data(), 3000).to(at::kDouble);
+  const double expected = (phi.mm(posterior.covariance()) * phi).sum(1).sqrt().mean().item<double>();
+  const auto miner = make_miner("thompson");
+  double sum = 0;
+  constexpr int kEpochs = 200;
+  for (int epoch = 0; epoch < kEpochs; ++epoch) {
+    sum += miner->score({pool, 10, 0, made_up, &posterior, 1, epoch}).spread;
+  }
+  // The standard deviation of 8 normal draws is on average c₄(8) = 0.9650 of the true one.
+  EXPECT_NEAR(sum / kEpochs / expected, 0.9650, 0.02);
+}
+
+TEST(Miner, AnUnknownNameIsAnError) {
+  expect_error([] { make_miner("tompson"); }, {"mining.miner", "nearest is 'thompson'"});
+}
+
+}  // namespace
+}  // namespace poem

@@ -1,0 +1,62 @@
+#include "train/config.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "expect_error.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+constexpr const char* kLeast = "data: {train: t, outliers: o}\n";
+
+TEST(Config, WrittenItReadsBackEqual) {
+  TemporaryFolder folder;
+  folder.put("c.yaml", kLeast);
+  const Config config =
+      read_config(folder / "c.yaml", {"train.learning_rate=0.1", "train.weight_decay=1e-4",
+                                      "data.ood=['a=x, y', b=z]", "data.test=t t", "seed=12"});
+  EXPECT_EQ(config.seed, 12);
+  EXPECT_EQ(config.data.ood, (std::vector<std::string>{"a=x, y", "b=z"}));
+  folder.put("again.yaml", to_yaml(config));
+  const Config again = read_config(folder / "again.yaml", {});
+  EXPECT_EQ(to_yaml(again), to_yaml(config));
+  EXPECT_EQ(again.train.weight_decay, 1e-4);
+  EXPECT_EQ(again.data.ood, config.data.ood);
+}
+
+TEST(Config, EveryKeyBindsAVariableOfItsOwnWithAnAllowedDefault) {
+  TemporaryFolder folder;
+  Config config;
+  config.data.train = config.data.outliers = "x";
+  std::set<std::string> names;
+  for (const Key& key : keys(config)) {
+    EXPECT_TRUE(names.insert(key.name).second) << key.name;
+    EXPECT_FALSE(key.meaning.empty()) << key.name;
+    EXPECT_NO_THROW(set_key(keys(config), key.name + "=" + value_text(key)));
+  }
+}
+
+TEST(Config, WhatDoesNotFitTogetherIsAnError) {
+  TemporaryFolder folder;
+  const auto expect = [&](const std::string& yaml, const std::vector<std::string>& set,
+                          const std::vector<std::string>& words) {
+    folder.put("c.yaml", yaml);
+    expect_error([&] { read_config(folder / "c.yaml", set); }, words);
+  };
+  expect("seed: 1\n", {}, {"c.yaml", "data.train is missing"});
+  expect("data: {train: t}\n", {}, {"data.outliers is missing", "mining.miner: none"});
+  expect(kLeast, {"data.test=t"}, {"data.ood is missing"});
+  expect(kLeast, {"format=2"}, {"format 2"});
+  expect(kLeast, {"network.std=[1, 1]"}, {"network.mean and network.std"});
+  expect(kLeast, {"network.std=[1, 0, 1]"}, {"network.std holds 0"});
+  expect(kLeast, {"network.std=[1, -1, 1]"}, {"network.std"});
+  expect(kLeast, {"train.milestones=[0.5, 0.5]"}, {"train.milestones do not ascend"});
+  folder.put("c.yaml", "data: {train: t}\n");
+  EXPECT_EQ(read_config(folder / "c.yaml", {"mining.miner=none"}).data.outliers, "");
+}
+
+}  // namespace
+}  // namespace poem

@@ -1,0 +1,119 @@
+#include "train/optimiser.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/random.h"
+
+namespace poem {
+namespace {
+
+std::unique_ptr<Network> tiny_network() {
+  NetworkSpec spec;
+  spec.name = "mlp";
+  spec.hidden = {3};
+  spec.channels = 2;
+  spec.classes = 2;
+  spec.mean = spec.std = {1, 1};
+  return make_network(spec, 4);
+}
+
+TEST(Nesterov, FollowsTheScalarRecursion) {
+  const auto network = tiny_network();
+  const double momentum = 0.9, decay = 0.01;
+  Nesterov optimiser(*network, momentum, decay);
+  struct Scalar {
+    double p, v = 0;
+  };
+  std::vector<Scalar> expected;
+  for (const auto& [name, parameter] : network->parameters()) {
+    const at::Tensor flat = parameter.detach().view({-1});
+    for (int64_t i = 0; i < flat.numel(); ++i) expected.push_back({flat[i].item<double>()});
+  }
+  Stream stream(1, "gradients");
+  for (const double rate : {0.1, 0.1, 0.02, 0.5, 0.0, 0.1}) {
+    size_t next = 0;
+    for (auto& [name, parameter] : network->parameters()) {
+      at::Tensor gradient = at::empty_like(parameter, at::kFloat).detach();
+      for (int64_t i = 0; i < gradient.numel(); ++i) {
+        const auto g = static_cast<float>(stream.normal());
+        gradient.view({-1})[i] = g;
+        Scalar& s = expected[next++];
+        const double total = g + decay * s.p;
+        s.v = momentum * s.v + total;
+        s.p -= rate * (total + momentum * s.v);
+      }
+      at::Tensor(parameter).mutable_grad() = gradient;
+    }
+    optimiser.step(rate);
+    next = 0;
+    for (const auto& [name, parameter] : network->parameters()) {
+      EXPECT_FALSE(parameter.grad().defined());  // cleared for the next batch
+      for (int64_t i = 0; i < parameter.numel(); ++i) {
+        EXPECT_NEAR(parameter.detach().view({-1})[i].item<double>(), expected[next++].p, 1e-5) << name;
+      }
+    }
+    next = 0;
+    for (const auto& [name, velocity] : optimiser.velocities()) {
+      for (int64_t i = 0; i < velocity.numel(); ++i)
+        EXPECT_NEAR(velocity.view({-1})[i].item<double>(), expected[next++].v, 1e-5) << name;
+    }
+  }
+}
+
+TEST(Nesterov, ThreeStepsOnAParabolaHaveAClosedForm) {
+  const auto network = tiny_network();
+  const double m = 0.8, decay = 0.05, rate = 0.1, curvature = 0.7;
+  Nesterov optimiser(*network, m, decay);
+  at::Tensor p = network->parameters().front().second;
+  const at::Tensor p0 = p.detach().to(at::kDouble);
+  for (int step = 0; step < 3; ++step) {
+    for (const auto& [name, parameter] : network->parameters())
+      (0.5 * curvature * parameter * parameter).sum().backward();
+    optimiser.step(rate);
+  }
+  const double c = curvature + decay;
+  const at::Tensor p1 = p0 * (1 - rate * c * (1 + m));
+  const at::Tensor p2 = p1 - rate * c * ((1 + m) * p1 + m * m * p0);
+  const at::Tensor p3 = p2 - rate * c * ((1 + m) * p2 + m * m * p1 + m * m * m * p0);
+  EXPECT_TRUE(at::allclose(p.detach().to(at::kDouble), p3, 1e-5, 1e-7)) << p << p3;
+}
+
+TEST(Nesterov, VelocitiesAreNamedAsTheParameters) {
+  const auto network = tiny_network();
+  const Nesterov optimiser(*network, 0.9, 0);
+  ASSERT_EQ(optimiser.velocities().size(), network->parameters().size());
+  for (size_t i = 0; i < optimiser.velocities().size(); ++i) {
+    EXPECT_EQ(optimiser.velocities()[i].first, network->parameters()[i].first);
+    EXPECT_EQ(optimiser.velocities()[i].second.abs().sum().item<double>(), 0);
+  }
+}
+
+TEST(LearningRate, DropsAtEachMilestone) {
+  TrainSettings settings;
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 0.4999), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 0.5), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 0.7499), 0.01);
+  EXPECT_NEAR(learning_rate(settings, 0.75), 0.001, 1e-15);
+  EXPECT_NEAR(learning_rate(settings, 0.9), 0.0001, 1e-16);
+  EXPECT_NEAR(learning_rate(settings, 1), 0.0001, 1e-16);
+  settings.milestones = {};
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 1), 0.1);
+}
+
+TEST(LearningRate, FallsAsACosine) {
+  TrainSettings settings;
+  settings.schedule = "cosine";
+  settings.learning_rate = 0.2;
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 0), 0.2);
+  EXPECT_NEAR(learning_rate(settings, 0.25), 0.1 * (1 + std::sqrt(0.5)), 1e-15);
+  EXPECT_NEAR(learning_rate(settings, 1.0 / 3), 0.15, 1e-15);
+  EXPECT_NEAR(learning_rate(settings, 0.5), 0.1, 1e-15);
+  EXPECT_NEAR(learning_rate(settings, 1), 0, 1e-15);
+}
+
+}  // namespace
+}  // namespace poem

@@ -1,0 +1,190 @@
+#include "train/run.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/file.h"
+#include "core/progress.h"
+#include "core/runtime.h"
+#include "detect/detector.h"
+#include "detect/score.h"
+#include "expect_error.h"
+#include "metrics/metrics.h"
+#include "temporary_folder.h"
+#include "train/data.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Training logs every epoch; in tests only warnings are worth a line.
+struct Quiet : testing::Environment {
+  void SetUp() override { set_up_logging(true); }
+};
+[[maybe_unused]] const auto* const kQuiet = testing::AddGlobalTestEnvironment(new Quiet);
+
+const c10::Device kCpu(c10::kCPU);
+
+Config points() {
+  Config config;
+  config.data.train = "world2d:train:200";
+  config.data.outliers = "world2d:outliers:500";
+  config.data.test = "world2d:test:100";
+  config.data.ood = {"far=world2d:ood:100"};
+  config.data.size = 1;
+  config.data.validation = 0.2;
+  config.network.name = "mlp";
+  config.network.mean = {0, 0};
+  config.network.std = {2, 2};
+  config.mining.pool = 300;
+  config.train.epochs = 3;
+  config.train.learning_rate = 0.01;
+  return config;
+}
+
+std::vector<nlohmann::json> metrics(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(nlohmann::json::parse(line));
+    lines.back().erase("seconds");
+  }
+  return lines;
+}
+
+void expect_same_run(const std::string& a, const std::string& b) {
+  for (const char* file : {"/detector.safetensors", "/results.json", "/results.csv", "/config.yaml"}) {
+    EXPECT_EQ(read_file(a + file), read_file(b + file)) << file;
+  }
+  EXPECT_EQ(metrics(a + "/metrics.jsonl"), metrics(b + "/metrics.jsonl"));
+}
+
+TEST(Run, LeavesAFolderThatAnotherRunRepeats) {
+  TemporaryFolder folder;
+  const RunOutcome outcome = start_run(points(), folder / "a", false, kCpu);
+  EXPECT_TRUE(outcome.finished);
+  EXPECT_TRUE(outcome.results);
+  start_run(points(), folder / "b", false, kCpu);
+  expect_same_run(folder / "a", folder / "b");
+  EXPECT_EQ(metrics(folder / "a/metrics.jsonl").size(), 3u);
+}
+
+TEST(Run, TheThresholdKeeps95PercentOfTheValidationImages) {
+  TemporaryFolder folder;
+  start_run(points(), folder / "a", false, kCpu);
+  const Detector detector = Detector::load(detector_path(folder / "a"));
+  const TrainingData data = load_training_data(points());
+  int64_t known = 0;
+  for (const Verdict& verdict : detector.judge(subset(data.id, data.validation_rows))) known += verdict.known;
+  EXPECT_EQ(known, 38);  // of 40
+}
+
+TEST(Run, ResumedItEndsTheSame) {
+  TemporaryFolder folder;
+  start_run(points(), folder / "whole", false, kCpu);
+  catch_interrupts();
+  std::raise(SIGINT);
+  EXPECT_FALSE(start_run(points(), folder / "cut", false, kCpu).finished);
+  expect_error([&] { detector_path(folder / "cut"); }, {"no detector yet", "--resume"});
+  int resumed = 1;
+  for (;; ++resumed) {
+    catch_interrupts();
+    std::raise(SIGINT);
+    if (resume_run(folder / "cut", kCpu).finished) break;
+  }
+  catch_interrupts();
+  std::signal(SIGINT, SIG_DFL);
+  EXPECT_EQ(resumed, 8);  // 160 images: 3 batches, 3 epochs
+  expect_same_run(folder / "whole", folder / "cut");
+}
+
+TEST(Run, ResumedAfterAKillBetweenFilesItEndsTheSame) {
+  TemporaryFolder folder;
+  start_run(points(), folder / "whole", false, kCpu);
+  start_run(points(), folder / "cut", false, kCpu);
+  // Killed after the last line of metrics.jsonl was begun, before the detector was written.
+  fs::remove(folder / "cut/detector.safetensors");
+  fs::remove(folder / "cut/results.json");
+  std::string lines = read_file(folder / "cut/metrics.jsonl");
+  write_file(folder / "cut/metrics.jsonl", lines + R"({"epoch": 4, "lo)");
+  EXPECT_TRUE(resume_run(folder / "cut", kCpu).finished);
+  EXPECT_EQ(Detector::load(folder / "cut/detector.safetensors").threshold,
+            Detector::load(folder / "whole/detector.safetensors").threshold);
+  // Killed before the first checkpoint: from the start.
+  fs::remove_all(folder / "cut/checkpoint");
+  make_output_folder(folder / "cut/checkpoint");
+  EXPECT_TRUE(resume_run(folder / "cut", kCpu).finished);
+  expect_same_run(folder / "whole", folder / "cut");
+}
+
+TEST(Run, ForceReplacesARunOnlyWhenTheNewOneCanStart) {
+  TemporaryFolder folder;
+  start_run(points(), folder / "a", false, kCpu);
+  folder.put("a/leftover", "x");
+  expect_error([&] { start_run(points(), folder / "a", false, kCpu); }, {"exists already", "--force"});
+  Config wrong = points();
+  wrong.data.train = folder / "no such file";
+  expect_error([&] { start_run(wrong, folder / "a", true, kCpu); }, {"no such file"});
+  EXPECT_TRUE(fs::exists(folder / "a/detector.safetensors"));
+  Config other = points();
+  other.seed = 2;
+  start_run(other, folder / "a", true, kCpu);
+  EXPECT_FALSE(fs::exists(folder / "a/leftover"));
+  start_run(other, folder / "b", false, kCpu);
+  expect_same_run(folder / "a", folder / "b");
+}
+
+TEST(Run, AnErrorBeforeTheFirstCheckpointLeavesNoFolder) {
+  TemporaryFolder folder;
+  Config config = points();
+  config.mining.pool = 10;
+  expect_error([&] { start_run(config, folder / "a", false, kCpu); }, {"mining.select"});
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  config = points();
+  config.data.ood = {"far=world2d:nothing:9"};
+  expect_error([&] { start_run(config, folder / "a", false, kCpu); }, {"world2d:nothing"});
+  EXPECT_FALSE(fs::exists(folder / "a"));
+}
+
+TEST(Run, TestSetsThatDoNotFitAreErrorsBeforeTraining) {
+  TemporaryFolder folder;
+  Config config = points();
+  config.data.ood = {"images=world:digits:3"};  // three channels instead of two
+  expect_error([&] { start_run(config, folder / "a", false, kCpu); }, {"world:digits", "3 channels"});
+  EXPECT_FALSE(fs::exists(folder / "a"));
+}
+
+TEST(CheckTestData, ALabelBeyondTheTrainingClassesIsAnError) {
+  const TrainingData training = load_training_data(points());
+  TestData test = load_test_data("world2d:test:10", {}, 1, false);
+  check_test_data(test, training);
+  test.id.labels[4] = 3;
+  expect_error([&] { check_test_data(test, training); }, {"has label 3", "3 classes"});
+}
+
+TEST(Run, WhatIsNoRunIsAnError) {
+  TemporaryFolder folder;
+  folder.put("photos/a", "x");
+  expect_error([&] { resume_run(folder / "photos", kCpu); }, {"photos", "is not a run"});
+  expect_error([&] { resume_run(folder / "none", kCpu); }, {"none", "is not a run"});
+  expect_error([&] { detector_path(folder / "photos"); }, {"photos", "is not a run"});
+  EXPECT_EQ(detector_path(folder / "photos/a"), folder / "photos/a");
+}
+
+TEST(Run, OtherDataThanTheCheckpointsIsAnError) {
+  TemporaryFolder folder;
+  start_run(points(), folder / "a", false, kCpu);
+  Config fewer = points();
+  fewer.data.train = "world2d:train:150";
+  write_file(folder / "a/config.yaml", to_yaml(fewer));
+  expect_error([&] { resume_run(folder / "a", kCpu); }, {"state.safetensors", "images"});
+}
+
+}  // namespace
+}  // namespace poem

@@ -1,0 +1,303 @@
+#include "train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/runtime.h"
+#include "data/pool.h"
+#include "detect/evaluate.h"
+#include "expect_error.h"
+#include "temporary_folder.h"
+#include "train/report.h"
+
+namespace poem {
+namespace {
+
+const c10::Device kCpu(c10::kCPU);
+
+Config image_config() {
+  Config config;
+  config.data.train = "world:train:96";
+  config.data.outliers = "world:outliers:150";
+  config.data.validation = 0.05;
+  config.network.name = "wideresnet";
+  config.network.depth = 10;
+  config.mining.pool = 120;
+  config.train.epochs = 3;
+  config.train.batch = config.train.outlier_batch = 40;
+  config.queue.epochs = 2;
+  config.seed = 3;
+  return config;
+}
+
+const TrainingData& image_data() {
+  static const TrainingData data = load_training_data(image_config());
+  return data;
+}
+
+// Points instead of images, for what needs many steps.
+Config point_config() {
+  Config config;
+  config.data.train = "world2d:train:300";
+  config.data.outliers = "world2d:outliers:2000";
+  config.data.size = 1;
+  config.network.name = "mlp";
+  config.network.mean = {0, 0};
+  config.network.std = {2, 2};
+  config.mining.pool = 1000;
+  config.train.epochs = 3;
+  config.train.learning_rate = 0.01;
+  return config;
+}
+
+const TrainingData& point_data() {
+  static const TrainingData data = load_training_data(point_config());
+  return data;
+}
+
+// The state of a trainer after a trip through a file: tensors of its own, not the network's.
+TensorFile state(const Trainer& trainer) {
+  TemporaryFolder folder;
+  TensorFile file;
+  trainer.store(file);
+  write_safetensors(folder / "state", file);
+  return read_safetensors(folder / "state");
+}
+
+void expect_same_bits(const TensorFile& a, const TensorFile& b, const std::string& prefix = "") {
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (const auto& [name, tensor] : a.tensors) {
+    if (name == "seconds" || name.rfind(prefix, 0) != 0) continue;  // time is the one thing that may differ
+    const at::Tensor& other = b.tensor(name);
+    ASSERT_EQ(tensor.sizes(), other.sizes()) << name;
+    EXPECT_EQ(std::memcmp(tensor.data_ptr(), other.data_ptr(), tensor.nbytes()), 0) << name;
+  }
+}
+
+bool same(const std::vector<Crop>& a, const std::vector<Crop>& b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const Crop& x, const Crop& y) {
+           return x.image == y.image && x.seed == y.seed;
+         });
+}
+
+// What a run tells, without its times.
+struct Told {
+  std::vector<nlohmann::json> reports;
+  void operator()(const EpochReport& report) {
+    nlohmann::json json = to_json(report);
+    json.erase("seconds");
+    reports.push_back(json);
+  }
+};
+
+struct Training {
+  explicit Training(const Config& config, const TrainingData& data) : trainer(config, data, kCpu) {
+    finished = trainer.run([&](const EpochReport& report) { reports.push_back(report); },
+                           [&] { mined.push_back(load_crops(state(trainer), "mined")); });
+  }
+  Trainer trainer;
+  bool finished;
+  std::vector<EpochReport> reports;
+  std::vector<std::vector<Crop>> mined;  // the set of every epoch
+};
+
+TEST(Trainer, TheSameConfigGivesTheSameBits) {
+  Config config = image_config();
+  config.train.epochs = 2;
+  const Training a(config, image_data()), b(config, image_data());
+  expect_same_bits(state(a.trainer), state(b.trainer));
+  config.seed = 4;
+  const Training other(config, image_data());
+  EXPECT_FALSE(state(a.trainer)
+                   .tensor("network.linear.weight")
+                   .equal(state(other.trainer).tensor("network.linear.weight")));
+}
+
+class Interrupted : public testing::TestWithParam<const char*> {};
+
+// Ctrl-C before every batch: each run trains one batch, and a fresh trainer takes over from the file.
+TEST_P(Interrupted, AfterEveryBatchTheResultIsTheSame) {
+  Config config = image_config();
+  config.queue.features = GetParam();
+  Told whole_told, resumed_told;
+  Trainer whole(config, image_data(), kCpu);
+  ASSERT_TRUE(whole.run(std::ref(whole_told), [] {}));
+
+  TensorFile last;
+  bool finished = false;
+  int runs = 0;
+  for (; !finished && runs < 20; ++runs) {
+    Trainer trainer(config, image_data(), kCpu);
+    if (runs > 0) trainer.load(last);
+    catch_interrupts();
+    std::raise(SIGINT);
+    int checkpoints = 0;
+    finished = trainer.run(std::ref(resumed_told), [&] {
+      last = state(trainer);
+      ++checkpoints;
+    });
+    EXPECT_EQ(checkpoints, 1);
+  }
+  catch_interrupts();
+  std::signal(SIGINT, SIG_DFL);
+  EXPECT_EQ(runs, 9);  // 91 training images: 3 batches, 3 epochs
+  expect_same_bits(state(whole), last);
+  EXPECT_EQ(whole_told.reports, resumed_told.reports);
+}
+
+INSTANTIATE_TEST_SUITE_P(Queues, Interrupted, testing::Values("stored", "fresh"));
+
+TEST(Trainer, BatchNormSeesIdImagesAndOutliersTogether) {
+  Config config = image_config();
+  config.train.epochs = 1;
+  config.train.batch = config.train.outlier_batch = 100;  // one step with all images
+  const TrainingData& data = image_data();
+  const Training run(config, data);
+  const std::vector<Crop> id = id_crops(data, config.seed, 0), &mined = run.mined.front();
+  ASSERT_EQ(mined.size(), id.size());
+
+  const NetworkSpec spec = run.trainer.network()->spec();
+  const at::Tensor id_images = cut(data.id, id.data(), id.size(), data.id_cut),
+                   outliers = cut(data.outliers, mined.data(), mined.size(), data.outlier_cut);
+  const auto buffers_after = [&](const std::vector<at::Tensor>& batches) {
+    const at::NoGradGuard no_grad;
+    const auto network = make_network(spec, config.seed);
+    for (const at::Tensor& batch : batches) network->features(batch);
+    return network->buffers();
+  };
+  // One pass over the ID images before the first scoring, then the step itself.
+  const auto expected = buffers_after({id_images, at::cat({id_images, outliers})});
+  const auto apart = buffers_after({id_images, id_images, outliers});
+  const auto actual = run.trainer.network()->buffers();
+  ASSERT_FALSE(actual.empty());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_TRUE(at::allclose(actual[i].second, expected[i].second, 1e-3, 1e-4)) << actual[i].first;
+    EXPECT_FALSE(at::allclose(actual[i].second, apart[i].second, 1e-3, 1e-4)) << actual[i].first;
+  }
+}
+
+TEST(Trainer, ReportsTheFiguresOfItsOnlyStep) {
+  Config config = point_config();
+  config.train.epochs = 1;
+  config.train.batch = 400;  // one step an epoch: all figures are those of the first weights
+  config.train.outlier_batch = 200;
+  const TrainingData& data = point_data();
+  const Training run(config, data);
+  const auto network = make_network(run.trainer.network()->spec(), config.seed);
+  const std::vector<Crop> id = id_crops(data, config.seed, 0), &mined = run.mined.front();
+  EXPECT_EQ(mined.size(), id.size() / 2);
+  const auto logits = [&](const ImageSet& images, const std::vector<Crop>& crops, const Augmentation& how) {
+    const at::NoGradGuard no_grad;
+    return network->logits(network->features(cut(images, crops.data(), crops.size(), how)));
+  };
+  const at::Tensor id_logits = logits(data.id, id, data.id_cut),
+                   outlier_logits = logits(data.outliers, mined, data.outlier_cut);
+  std::vector<int64_t> rows;
+  for (const Crop& crop : id) rows.push_back(crop.image);
+  const at::Tensor labels = data.id.labels.index_select(0, at::tensor(rows, at::kLong));
+  const Loss loss = (*make_objective(config.objective))(id_logits, labels, outlier_logits);
+  const EpochReport& r = run.reports.front();
+  EXPECT_NEAR(r.loss, loss.total.item<double>(), 1e-3);
+  EXPECT_NEAR(r.classification_loss, loss.classification.item<double>(), 1e-4);
+  EXPECT_NEAR(r.regularisation, loss.regularisation.item<double>(), 1e-2);
+  EXPECT_NEAR(r.id_energy, energy(id_logits).mean().item<double>(), 1e-4);
+  EXPECT_NEAR(*r.outlier_energy, energy(outlier_logits).mean().item<double>(), 1e-4);
+  EXPECT_NEAR(r.train_accuracy, (id_logits.argmax(1) == labels).to(at::kDouble).mean().item<double>(), 1e-9);
+  EXPECT_EQ(r.epoch, 1);
+}
+
+TEST(Trainer, ReportsTheRateOfTheEpochsLastStep) {
+  Config config = point_config();
+  config.train.epochs = 2;
+  config.train.milestones = {0.5};
+  const Training run(config, point_data());
+  EXPECT_DOUBLE_EQ(run.reports[0].learning_rate, 0.01);
+  EXPECT_DOUBLE_EQ(run.reports[1].learning_rate, 0.001);
+}
+
+TEST(Trainer, AfterUntilTheLastMinedSetStays) {
+  Config config = point_config();
+  config.train.epochs = 4;
+  config.mining.until = 2;
+  const Training run(config, point_data());
+  ASSERT_EQ(run.mined.size(), 4u);
+  EXPECT_FALSE(same(run.mined[0], run.mined[1]));
+  EXPECT_TRUE(same(run.mined[1], run.mined[2]));
+  EXPECT_TRUE(same(run.mined[1], run.mined[3]));
+  EXPECT_TRUE(run.reports[0].mining && run.reports[1].mining);
+  EXPECT_FALSE(run.reports[2].mining || run.reports[3].mining);
+  EXPECT_TRUE(run.reports[3].outlier_energy);  // it is still trained on
+  EXPECT_EQ(state(run.trainer).tensor("queue.epochs").numel(), 1);
+}
+
+TEST(Trainer, TheFirstEpochMayChooseAtRandom) {
+  Config config = point_config();
+  config.mining.first = "random";
+  const Training run(config, point_data());
+  const std::vector<Crop> pool = draw_pool(2000, 1000, config.seed, 0);
+  const auto n = static_cast<int64_t>(run.mined[0].size());
+  EXPECT_EQ(n, static_cast<int64_t>(point_data().train_rows.size()));
+  const Mined random =
+      mine(*make_miner("random"), {pool, n, 0, nullptr, nullptr, static_cast<uint64_t>(config.seed), 0}, {});
+  EXPECT_TRUE(same(run.mined[0], random.crops));
+  EXPECT_FALSE(run.reports[0].mining->spread);
+  EXPECT_TRUE(run.reports[1].mining->spread);
+  config.mining.first = "miner";
+  EXPECT_TRUE(Training(config, point_data()).reports[0].mining->spread);
+}
+
+TEST(Trainer, MinersOfOneSeedStartAlikeAndSeeIdImagesInTheSameOrder) {
+  // With cross-entropy and no BatchNorm outliers do not matter, so equal ID batches give equal weights.
+  Config config = point_config();
+  config.objective.name = "cross_entropy";
+  std::vector<TensorFile> first, last;
+  for (const char* miner : {"none", "random", "thompson"}) {
+    config.mining.miner = miner;
+    first.push_back(state(Trainer(config, point_data(), kCpu)));
+    last.push_back(state(Training(config, point_data()).trainer));
+  }
+  for (const size_t i : {1u, 2u}) {
+    expect_same_bits(first[0], first[i], "network.");
+    for (const auto& [name, tensor] : last[0].tensors) {
+      if (name.rfind("network.", 0) != 0) continue;
+      EXPECT_TRUE(at::allclose(tensor, last[i].tensor(name), 1e-4, 1e-5)) << name;
+      EXPECT_FALSE(name.find("weight") != std::string::npos && tensor.equal(first[0].tensor(name))) << name;
+    }
+  }
+}
+
+TEST(Trainer, AskingForMoreThanThePoolIsAnError) {
+  Config config = point_config();
+  config.mining.pool = 100;
+  expect_error([&] { Training(config, point_data()); }, {"mining.select: is 294", "only 100", "mining.pool"});
+}
+
+TEST(Trainer, ALossThatIsNotFiniteIsAnError) {
+  Config config = point_config();
+  config.train.learning_rate = 1000;
+  expect_error([&] { Training(config, point_data()); }, {"epoch", "not finite", "train.learning_rate"});
+}
+
+TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
+  Config config = point_config();
+  config.train.epochs = 120;
+  config.train.schedule = "cosine";
+  const Training run(config, point_data());
+  EXPECT_TRUE(run.finished);
+  EXPECT_GT(run.reports.back().train_accuracy, 0.97);
+  EXPECT_LT(run.reports.back().id_energy + 10, *run.reports.back().outlier_energy);
+  EXPECT_LT(*run.reports.back().mining->mined_abs_logit, 0.5 * *run.reports.back().mining->pool_abs_logit);
+
+  const Detector detector{run.trainer.network(), "energy", std::nullopt, point_data().id.class_names, 1};
+  const TestData test = load_test_data("world2d:test:500", {"ood=world2d:ood:500"}, 1, false);
+  const Results results = evaluate(detector, "energy", test.id, test.ood);
+  EXPECT_GT(*results.id_accuracy, 0.97);
+  EXPECT_GT(results.mean.auroc, 0.95);
+}
+
+}  // namespace
+}  // namespace poem
