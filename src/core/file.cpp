@@ -24,6 +24,7 @@ std::string remedy_for(int code) {
     case EACCES:
     case EPERM:
       return "change its permissions or choose another place";
+    case EFBIG:
     case ENOSPC:
     case EDQUOT:
       return "free some space or choose another disk";
@@ -138,8 +139,6 @@ void check_output_folder(const std::string& path, bool force, const std::string&
                 "choose another folder");
   }
   if (!force) throw Error(path, "exists already", "choose another folder, or --force to replace it");
-  fs::remove_all(path, code);
-  if (code) fail_with(path, "replace", code.value());
 }
 
 void make_output_folder(const std::string& path) {
@@ -147,6 +146,14 @@ void make_output_folder(const std::string& path) {
   fs::create_directories(path, code);
   if (code) fail_with(path, "create", code.value());
   if (::access(path.c_str(), W_OK) != 0) fail_with(path, "write into", errno);
+}
+
+void empty_folder(const std::string& path) {
+  for (const auto& entry : fs::directory_iterator(path)) {
+    std::error_code code;
+    fs::remove_all(entry.path(), code);
+    if (code) fail_with(entry.path().string(), "remove", code.value());
+  }
 }
 
 }  // namespace poem

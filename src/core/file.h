@@ -48,9 +48,10 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// An Error if `path` holds something already. With `force` it is emptied, provided that it contains `mark`,
-// the file that tells a folder of poem's own from anybody else's.
+// An Error if `path` holds something already; with `force`, unless it contains `mark`, the file that tells a
+// folder of poem's own from anybody else's. Changes nothing: ask before the work, empty the folder after it.
 void check_output_folder(const std::string& path, bool force, const std::string& mark);
 void make_output_folder(const std::string& path);  // parents too
+void empty_folder(const std::string& path);
 
 }  // namespace poem

@@ -26,6 +26,9 @@ void check(const Config& c, const std::string& path) {
   if (c.mining.miner != "none" && c.data.outliers.empty()) {
     fail("data.outliers is missing", "name the auxiliary outliers, or set mining.miner: none");
   }
+  if (!c.data.test.empty() && c.data.ood.empty()) {
+    fail("data.ood is empty, so data.test cannot be evaluated", "name OOD test sets, or empty data.test");
+  }
   if (c.network.mean.size() != c.network.std.size()) {
     fail("network.mean and network.std differ in length", "give one number a channel in both");
   }
