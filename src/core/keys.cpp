@@ -101,11 +101,20 @@ const Key& find_key(const std::vector<Key>& keys, const std::string& name, const
               fmt::format("nearest is '{}'; 'poem config' lists all", nearest(name, names)));
 }
 
+bool is_section(const std::vector<Key>& keys, const std::string& name) {
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const Key& key) { return key.name.compare(0, name.size() + 1, name + ".") == 0; });
+}
+
 void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std::string& prefix,
                  const std::string& path, std::set<std::string>& seen) {
   for (const auto& item : node) {
-    const std::string name = prefix + item.first.as<std::string>();
     const std::string where = fmt::format("{}:{}", path, item.first.Mark().line + 1);
+    if (!item.first.IsScalar()) {
+      throw Error(where, fmt::format("'{}' is not a key", shown(item.first)), "'poem config' lists all");
+    }
+    const std::string name = prefix + item.first.as<std::string>();
+    if (item.second.IsNull() && is_section(keys, name)) continue;  // all its keys are commented out
     if (item.second.IsMap()) {
       assign_tree(keys, item.second, name + ".", path, seen);
       continue;
