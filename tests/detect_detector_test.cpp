@@ -235,5 +235,15 @@ TEST(Evaluate, ALabelTheDetectorDoesNotKnowIsAnError) {
       {"has label 8", "knows 8 classes"});
 }
 
+TEST(CheckFits, MatchesClassesByNameAndUnnamedLabelsByPosition) {
+  ImageSet id{"test/", at::zeros({2, 3, 4, 4}, at::kByte), at::tensor({0, 1}, at::kLong), {"fish", "tree"}};
+  check_fits(3, {"boat", "fish", "tree"}, id, {});
+  expect_error([&] { check_fits(3, {"boat", "fish"}, id, {}); }, {"test/", "'tree'", "boat and fish"});
+  id.class_names = {"0", "1"};
+  check_fits(3, {"boat", "fish"}, id, {});
+  expect_error([&] { check_fits(3, {"boat"}, id, {}); }, {"has label 1", "knows 1 classes"});
+  expect_error([&] { check_fits(1, {"boat", "fish"}, id, {}); }, {"3 channels", "takes 1"});
+}
+
 }  // namespace
 }  // namespace poem

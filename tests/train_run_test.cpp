@@ -160,14 +160,6 @@ TEST(Run, TestSetsThatDoNotFitAreErrorsBeforeTraining) {
   EXPECT_FALSE(fs::exists(folder / "a"));
 }
 
-TEST(CheckTestData, ALabelBeyondTheTrainingClassesIsAnError) {
-  const TrainingData training = load_training_data(points());
-  TestData test = load_test_data("world2d:test:10", {}, 1, false);
-  check_test_data(test, training);
-  test.id.labels[4] = 3;
-  expect_error([&] { check_test_data(test, training); }, {"has label 3", "3 classes"});
-}
-
 TEST(Run, WhatIsNoRunIsAnError) {
   TemporaryFolder folder;
   folder.put("photos/a", "x");

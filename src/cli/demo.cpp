@@ -67,6 +67,7 @@ void run(const Options& options, const CommonOptions& common) {
   catch_interrupts();
   const std::string config_path = options.config.empty() ? find_config() : options.config;
   const Config config = read_config(config_path, options.set);
+  if (config.data.test.empty()) throw Error(config_path, "data.test is empty", "name what to compare on");
   const TestData test = load_test_data(config.data.test, config.data.ood, config.data.size, false);
   for (const Method& method : kMethods) train_method(method, options, config_path, device);
 

@@ -1,11 +1,12 @@
 // poem eval: a detector against test sets.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "core/error.h"
 #include "core/file.h"
+#include "core/output_files.h"
 #include "core/runtime.h"
 #include "detect/evaluate.h"
 #include "train/data.h"
@@ -20,19 +21,26 @@ struct Options {
   bool json = false, skip_bad = false, force = false;
 };
 
+void write(const Results& results, const std::string& json, const Options& options) {
+  make_output_folder(options.out);
+  const std::string json_path = options.out + "/results.json", csv_path = options.out + "/results.csv";
+  OutputFiles files({json_path, csv_path}, options.force);
+  write_file(files.staged(csv_path), to_csv(results));
+  write_file(files.staged(json_path), json);
+  files.commit();
+}
+
 void run(const Options& options, const CommonOptions& common) {
-  if (!options.out.empty()) check_output_folder(options.out, options.force, "results.json");
+  if (std::filesystem::exists(options.out)) {  // asked before the work, and again before writing
+    OutputFiles({options.out + "/results.json", options.out + "/results.csv"}, options.force);
+  }
   const Detector detector = Detector::load(detector_path(options.run));
   detector.network->to(pick_device(common.device));
   const TestData test = load_test_data(options.id, options.ood, detector.size, options.skip_bad);
   const std::string score = options.score.empty() ? detector.score : options.score;
   const Results results = evaluate(detector, score, test.id, test.ood);
   const std::string json = to_json(results).dump(2) + "\n";
-  if (!options.out.empty()) {
-    make_output_folder(options.out);
-    write_file(options.out + "/results.csv", to_csv(results));
-    write_file(options.out + "/results.json", json);
-  }
+  if (!options.out.empty()) write(results, json, options);
   fmt::print("{}", options.json ? json : to_table(results));
 }
 
@@ -54,7 +62,7 @@ void add_eval(CLI::App& app, const CommonOptions& common) {
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->add_flag("--skip-bad", options->skip_bad, "Leave out images that cannot be decoded");
-  command->add_flag("--force", options->force, "Replace DIR if it exists");
+  command->add_flag("--force", options->force, "Replace results that are there");
   command->footer(
       "Examples:\n"
       "  poem eval runs/demo/poem --id world:test --ood digits=world:digits --ood scenes=world:scenes\n"

@@ -1,13 +1,18 @@
 // The program `poem`: one file a subcommand, this one for what they share.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <filesystem>
 
 #include "cli/commands.h"
 #include "core/error.h"
 #include "core/progress.h"
 #include "core/runtime.h"
+#include "core/text.h"
 #include "core/version.h"
 
 namespace poem {
@@ -41,6 +46,35 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_config(app);
 }
 
+// CLI11 tells of a mistyped command only that one is required.
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  if (!chosen.empty()) return fmt::format("{} (see poem {} --help)", error.what(), chosen[0]->get_name());
+  const auto rest = app.remaining();
+  if (rest.empty() || rest[0].empty() || rest[0][0] == '-') {
+    return fmt::format("{} (see poem --help)", rest.empty() ? error.what() : "unknown option " + rest[0]);
+  }
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return fmt::format("unknown command '{}' (nearest is '{}'; see poem --help)", rest[0],
+                     poem::nearest(rest[0], names));
+}
+
+// Results that were printed but could not be written, to a full disk say, are an error too.
+void flush_output() {
+  if (std::fflush(stdout) != 0) {
+    throw poem::Error("standard output", std::string("cannot write: ") + std::strerror(errno),
+                      "free some space or choose another place");
+  }
+}
+
+// One line whatever the message holds: a path may contain a line feed.
+int fail(ExitCode code, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  fmt::print(stderr, "poem: {}\n", message);
+  return code;
+}
+
 int run(int argc, char** argv) {
   poem::CommonOptions common;
   CLI::App app("Out-of-distribution detection with outlier mining by posterior sampling (POEM)", "poem");
@@ -63,9 +97,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& e) {
     return app.exit(e);  // --help, --version
   } catch (const CLI::ParseError& e) {
-    fmt::print(stderr, "poem: {} (see poem --help)\n", e.what());
-    return kUserError;
+    return fail(kUserError, explain(app, e));
   }
+  flush_output();
   return kDone;
 }
 
@@ -77,10 +111,10 @@ int main(int argc, char** argv) {
   } catch (const poem::Interrupted&) {
     return kInterrupted;
   } catch (const poem::Error& e) {
-    fmt::print(stderr, "poem: {}\n", e.what());
-    return kUserError;
+    return fail(kUserError, e.what());
+  } catch (const std::filesystem::filesystem_error& e) {  // no permission, or a name too long
+    return fail(kUserError, fmt::format("{}: {}", e.path1().string(), e.code().message()));
   } catch (const std::exception& e) {
-    fmt::print(stderr, "poem: internal error: {}\n", e.what());
-    return kInternal;
+    return fail(kInternal, fmt::format("internal error: {}", e.what()));
   }
 }

@@ -24,6 +24,7 @@ std::string remedy_for(int code) {
     case EACCES:
     case EPERM:
       return "change its permissions or choose another place";
+    case EFBIG:
     case ENOSPC:
     case EDQUOT:
       return "free some space or choose another disk";

@@ -9,8 +9,13 @@
 
 namespace poem {
 
-// Scores the ID images and every OOD set with `score`. Labelled ID images must have labels below the
-// detector's number of classes (an Error otherwise) and give the accuracy.
+// An Error unless all sets have so many channels and every class of `id` is among `class_names`. Classes are
+// matched by name; labels without names (0, 1, 2, …) are positions.
+void check_fits(int64_t channels, const std::vector<std::string>& class_names, const ImageSet& id,
+                const std::vector<std::pair<std::string, ImageSet>>& ood);
+
+// Scores the ID images and every OOD set with `score`; sets that do not fit the network are an Error.
+// Labelled ID images give the accuracy.
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,
                  const std::vector<std::pair<std::string, ImageSet>>& ood);
 

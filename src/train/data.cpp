@@ -114,23 +114,4 @@ TestData load_test_data(const std::string& id, const std::vector<std::string>& o
   return data;
 }
 
-void check_test_data(const TestData& test, const TrainingData& training) {
-  const auto check_images = [&](const ImageSet& images) {
-    if (images.channels() == training.id.channels()) return;
-    throw Error(images.name,
-                fmt::format("has {} channels, the training images have {}", images.channels(),
-                            training.id.channels()),
-                "test with images of the same kind");
-  };
-  check_images(test.id);
-  for (const auto& [name, images] : test.ood) check_images(images);
-  const auto classes = static_cast<int64_t>(training.id.class_names.size());
-  if (test.id.labelled() && test.id.labels.max().item<int64_t>() >= classes) {
-    throw Error(test.id.name,
-                fmt::format("has label {}, the training images have {} classes",
-                            test.id.labels.max().item<int64_t>(), classes),
-                "test with images of the same classes");
-  }
-}
-
 }  // namespace poem

@@ -40,7 +40,5 @@ struct TestData {
 // `ood` entries are NAME=SOURCE; a missing '=', an empty or a repeated name is an Error.
 TestData load_test_data(const std::string& id, const std::vector<std::string>& ood, int64_t size,
                         bool skip_bad);
-// An Error where a test set has other channels than the training images, or a label beyond their classes.
-void check_test_data(const TestData& test, const TrainingData& training);
 
 }  // namespace poem

@@ -26,10 +26,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kMark = "config.yaml";  // a folder with it is a run
+
 struct Folder {
   explicit Folder(const std::string& path)
       : root(path),
-        config(path + "/config.yaml"),
+        config(path + "/" + kMark),
         metrics(path + "/metrics.jsonl"),
         checkpoint(path + "/checkpoint/state.safetensors"),
         detector(path + "/detector.safetensors"),
@@ -98,7 +100,7 @@ struct Inputs {
   explicit Inputs(const Config& config) : training(load_training_data(config)) {
     if (config.data.test.empty()) return;
     test = load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
-    check_test_data(*test, training);
+    check_fits(training.id.channels(), training.id.class_names, test->id, test->ood);
   }
   TrainingData training;
   std::optional<TestData> test;
@@ -107,6 +109,7 @@ struct Inputs {
 RunOutcome train(const Config& config, const Inputs& inputs, const Folder& folder, at::Device device) {
   const TrainingData& data = inputs.training;
   Trainer trainer(config, data, device);
+  make_output_folder(fs::path(folder.checkpoint).parent_path().string());
   if (fs::exists(folder.checkpoint)) {
     read_checkpoint(folder.checkpoint, trainer, data, device);
     spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), config.train.epochs);
@@ -127,16 +130,16 @@ RunOutcome train(const Config& config, const Inputs& inputs, const Folder& folde
 
 RunOutcome start_run(const Config& config, const std::string& path, bool force, at::Device device) {
   const Folder folder(path);
-  check_output_folder(path, force, "config.yaml");
+  check_output_folder(path, force, kMark);
   const Inputs inputs(config);
   make_output_folder(path);
   const Lock lock(path);
+  check_output_folder(path, force, kMark);  // another process may have filled it meanwhile
   empty_folder(path);
   try {
-    make_output_folder(path + "/checkpoint");
     write_file(folder.config, to_yaml(config));
     return train(config, inputs, folder, device);
-  } catch (const Error&) {
+  } catch (...) {
     if (!fs::exists(folder.checkpoint)) fs::remove_all(path);  // nothing worth resuming
     throw;
   }

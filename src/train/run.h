@@ -17,7 +17,7 @@ struct RunOutcome {
 };
 
 // Starts a run in a new folder; an existing one is an Error unless `force`, which replaces a run but nothing
-// else. An Error before the first checkpoint leaves no folder behind.
+// else, and only once all inputs are read. An Error before the first checkpoint leaves no folder behind.
 RunOutcome start_run(const Config& config, const std::string& folder, bool force, at::Device device);
 
 // Goes on from the last checkpoint, or from the start if there is none yet. A folder that is no run, or one

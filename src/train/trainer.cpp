@@ -139,13 +139,14 @@ bool Trainer::train_epoch(const std::vector<Crop>& id) {
     train_batch(id, outlier_order);
     ++batch_;
     bar.advance(1);
-    if (interrupted() && batch_ < batches()) return false;
+    if (interrupted()) break;
   }
   if (!std::isfinite(sums_[kLoss].item<double>())) {
-    throw Error(fmt::format("epoch {}", epoch_ + 1), "the loss is not finite any more",
-                "lower train.learning_rate; the last checkpoint is kept");
+    throw Error(
+        fmt::format("epoch {}", epoch_ + 1), "the loss is not finite any more",
+        epoch_ == 0 ? "lower train.learning_rate" : "lower train.learning_rate; the last checkpoint is kept");
   }
-  return true;
+  return batch_ == batches();
 }
 
 // One step on a mixed batch: BatchNorm sees ID images and outliers together.

@@ -1,0 +1,53 @@
+# poem eval on a finished run, and test sets that do not fit; poem demo with a config of its own.
+source "$(dirname "$0")/common.sh"
+write_image_config image.yaml
+expect_ok train image.yaml --out run --set train.epochs=1
+sets=(--id world:test:24 --ood digits=world:digits:8)
+
+expect_ok eval run "${sets[@]}" --ood scenes=world:scenes:6
+expect_words "$logs/out" FPR95 AUROC AUPR-in AUPR-out DetErr digits scenes mean "ID accuracy"
+expect_ok eval run "${sets[@]}" --json --out results
+cmp "$logs/out" results/results.json
+for key in fpr95 auroc aupr_in aupr_out detection_error; do
+  expect_same "$(grep -c "\"$key\": [0-9.]*" results/results.json)" 2 # the set and the mean
+done
+expect_words results/results.json '"id_accuracy": 0.' '"id_count": 24' '"ood_count": 8'
+expect_words results/results.csv "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy,id_count,ood_count"
+expect_ok eval run/detector.safetensors "${sets[@]}" --json
+cmp "$logs/out" results/results.json
+expect_ok eval run "${sets[@]}" --json --score msp
+! cmp -s "$logs/out" results/results.json || fail "two scores, one result"
+expect_ok eval run --id world:outliers:8 --ood digits=world:digits:8 --json
+expect_words "$logs/out" '"id_accuracy": null'
+
+# Results are replaced when asked, and nothing beside them.
+expect_error results/results.json "exists already" "--force" -- eval run "${sets[@]}" --out results
+expect_ok eval run "${sets[@]}" --out run --force
+[ -s run/checkpoint/state.safetensors ] || fail "eval --force removed the run"
+expect_error "/proc/nowhere" "cannot create" -- eval run "${sets[@]}" --out /proc/nowhere/x
+
+expect_error enrgy "energy" "msp" -- eval run "${sets[@]}" --score enrgy
+expect_error "'digits'" twice -- eval run "${sets[@]}" --ood digits=world:scenes:4
+expect_error "world:digits" "NAME=PATH" -- eval run --id world:test:8 --ood world:digits
+mkdir empty
+expect_error empty "image" -- eval run --id world:test:8 --ood a=empty --out new
+expect_error missing "check the path" -- eval missing "${sets[@]}"
+expect_error empty "not a run" -- eval empty "${sets[@]}"
+expect_error image.yaml safetensors -- eval image.yaml "${sets[@]}"
+npy grey.npy '|u1' '2, 2, 2' 'abcdefgh'
+npy nine.npy '|u1' '1, 3, 2, 2' 'abcdefghijkl'
+npy nine_labels.npy '<i8' '1,' '\x09\x00\x00\x00\x00\x00\x00\x00'
+expect_error "nine.npy" "label 9" "8 classes" -- eval run --id nine.npy --ood a=world:digits:8 --out new
+expect_error "grey.npy" "1 channels" "takes 3" -- eval run --id world:test:8 --ood a=grey.npy --out new
+expect_error "nine.npy" "label 9" "8 classes" -- train image.yaml --out new --set data.test=nine.npy \
+  --set "data.ood=[a=world:digits:8]"
+
+# The demo trains three runs from any config, resumes what it finds, and never replaces another's run.
+write_flat_config flat.yaml
+expect_ok demo --config flat.yaml --out demo
+expect_words "$logs/out" "no outliers, MSP" "no outliers, energy" "random outliers" "POEM" ring
+cp "$logs/out" "$logs/first"
+expect_ok demo --config flat.yaml --out demo
+cmp "$logs/out" "$logs/first"
+expect_error demo/none "exists already" -- demo --config flat.yaml --out demo --seed 1
+expect_error "data.test" -- demo --config flat.yaml --out demo2 --set data.test=

@@ -1,0 +1,34 @@
+# poem metrics on score files.
+source "$(dirname "$0")/common.sh"
+
+# ID 3 2 2 1, OOD 2 1 0 0. Of 16 pairs the ID score is larger in 12 and equal in 3: AUROC 13.5 / 16 = 0.84375.
+# 95 % of four ID scores means all four: threshold 1, which 2 of 4 OOD scores reach: FPR95 0.5.
+# Precision 1, 3/4, 4/6 at recall 1/4, 3/4, 1: AUPR-in 1/4 + 3/8 + 1/6 = 19/24.
+printf '3 2\n2 1\n' >id.txt
+printf 'input,score\na,2\nb,1\n"c, d",0\ne,0\n' >ood.csv
+npy ood.npy '<f4' '4,' '\x00\x00\x00\x40\x00\x00\x80\x3f\x00\x00\x00\x00\x00\x00\x00\x00'
+expect_ok metrics --id id.txt --ood a=ood.csv
+expect_words "$logs/out" 84.38 50.00 79.17
+expect_ok metrics --id id.txt --ood a=ood.csv --ood b=ood.npy --json
+for key in fpr95 auroc aupr_in aupr_out detection_error; do
+  expect_same "$(grep -c "\"$key\"" "$logs/out")" 3 # both sets and their mean
+done
+expect_words "$logs/out" '"auroc": 0.84375' '"fpr95": 0.5' '"aupr_in": 0.79166' '"id_count": 4' '"ood_count": 4'
+expect_same "$(grep -c '"auroc": 0.84375' "$logs/out")" 3
+
+printf '1\nnan\n' >nan.txt
+npy nan.npy '<f4' '2,' '\x00\x00\x80\x3f\x00\x00\xc0\x7f'
+printf 'score\n1\nx\n' >word.csv
+: >empty.txt
+printf 'not an array' >text.npy
+npy short.npy '<f4' '4,' '\x00\x00\x80\x3f'
+expect_error nan.txt "line 2" NaN remove -- metrics --id id.txt --ood a=nan.txt
+expect_error nan.npy "index 1" NaN -- metrics --id nan.npy --ood a=ood.csv
+expect_error word.csv "line 3" "'x'" -- metrics --id id.txt --ood a=word.csv
+expect_error empty.txt "no scores" -- metrics --id empty.txt --ood a=ood.csv
+expect_error missing.txt "No such file" -- metrics --id missing.txt --ood a=ood.csv
+expect_error text.npy "not a npy array" -- metrics --id text.npy --ood a=ood.csv
+expect_error short.npy "4 bytes" -- metrics --id short.npy --ood a=ood.csv
+expect_error "'a'" "twice" -- metrics --id id.txt --ood a=ood.csv --ood a=ood.npy
+expect_error "ood.csv" "NAME=PATH" -- metrics --id id.txt --ood ood.csv
+expect_error "is a folder" -- metrics --id . --ood a=ood.csv

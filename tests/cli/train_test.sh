@@ -1,0 +1,116 @@
+# poem train: the run folder, and what is refused before or during training.
+source "$(dirname "$0")/common.sh"
+write_flat_config flat.yaml
+
+expect_ok train flat.yaml --out run
+for file in config.yaml metrics.jsonl checkpoint/state.safetensors detector.safetensors results.json results.csv; do
+  [ -s "run/$file" ] || fail "run/$file is missing"
+done
+expect_same "$(find run -type f | wc -l)" 6
+expect_same "$(wc -l <run/metrics.jsonl)" 2
+expect_words run/metrics.jsonl '"epoch":1' '"epoch":2' loss id_energy outlier_energy train_accuracy seconds \
+  pool_abs_logit mined_abs_logit pool_p_outlier mined_p_outlier spread draw_overlap last_overlap distinct_images
+expect_words run/results.json fpr95 auroc aupr_in aupr_out detection_error id_accuracy ring
+expect_words run/results.csv "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy" ring, mean,
+expect_words "$logs/out" FPR95 ring mean "ID accuracy"
+expect_words "$logs/err" "epoch   1/2" "epoch   2/2" "run/detector.safetensors"
+expect_ok info run
+expect_words "$logs/out" "epochs     2 of 2" thompson mlp threshold
+expect_ok info run/detector.safetensors
+expect_words "$logs/out" mlp energy
+
+# The same config gives the same bytes; another seed does not. --force replaces a run, and nothing but a run.
+cp run/detector.safetensors first
+expect_error run "exists already" "--force" -- train flat.yaml --out run
+expect_ok train flat.yaml --out run --force
+cmp run/detector.safetensors first
+expect_ok train flat.yaml --out run --force --seed 1
+! cmp -s run/detector.safetensors first || fail "two seeds, one detector"
+mkdir foreign
+printf 'precious' >foreign/letter.txt
+expect_error foreign "config.yaml" "never replaced" -- train flat.yaml --out foreign
+expect_error foreign "config.yaml" "never replaced" -- train flat.yaml --out foreign --force
+expect_error flat.yaml "is a file" -- train flat.yaml --out flat.yaml --force
+mkdir made
+expect_ok train flat.yaml --out made/deep/run # parents are made too
+
+# Nothing is left of what cannot start, and a run that --force would replace stays until the new one can.
+for out in new run; do
+  bad=(train flat.yaml --out $out --force --set)
+  expect_error missing.poem "check the path" -- "${bad[@]}" data.train=missing.poem
+  expect_error missing.poem "check the path" -- "${bad[@]}" data.outliers=missing.poem
+  expect_error missing.poem "check the path" -- "${bad[@]}" data.test=missing.poem
+  expect_error missing.poem "check the path" -- "${bad[@]}" "data.ood=[a=missing.poem]"
+  expect_error "NAME=PATH" -- "${bad[@]}" "data.ood=[world2d:ood:4]"
+  expect_error "'a'" twice -- "${bad[@]}" "data.ood=[a=world2d:ood:4, a=world2d:ood:5]"
+  expect_error world2d:outliers:50 "no labels" -- "${bad[@]}" data.train=world2d:outliers:50
+  expect_error "3 channels" "network.mean" -- "${bad[@]}" data.train=world:train:8
+  expect_error "3 channels" "network takes 2" -- "${bad[@]}" data.test=world:test:8
+  expect_error "3 channels" "network takes 2" -- "${bad[@]}" "data.ood=[a=world:digits:8]"
+done
+expect_error "/proc/nowhere" "cannot create" -- train flat.yaml --out /proc/nowhere/run
+expect_error mining.select 200 "only 100" "raise mining.pool" -- train flat.yaml --out new --set mining.select=200
+expect_error "depth" 11 -- train flat.yaml --out new --set network.name=wideresnet --set network.depth=11
+
+# A loss that is not finite: nothing to keep after the first epoch, later the last good checkpoint.
+expect_error "epoch 1" "not finite" "train.learning_rate" -- train flat.yaml --out new \
+  --set train.learning_rate=1000 --set train.batch=8
+expect_ok train flat.yaml --out nan --set train.batch=8
+sed -i -e 's/epochs: 2/epochs: 3/' -e 's/learning_rate: 0.01/learning_rate: 1000/' nan/config.yaml
+sha256sum nan/checkpoint/state.safetensors >"$logs/good"
+expect_error "epoch 3" "not finite" "checkpoint is kept" -- train --resume nan
+sha256sum --quiet -c "$logs/good"
+
+# Without held-out images there is no threshold, and that is said.
+expect_ok train flat.yaml --out bare --set data.validation=0 --set data.test= --set mining.miner=none --quiet
+expect_words "$logs/err" "data.validation is 0" "no threshold"
+expect_same "$(find bare -name 'results*')" ""
+expect_ok info bare
+expect_words "$logs/out" "threshold  none"
+
+# Folders that cannot be resumed.
+expect_error missing "not a run" "poem train --out" -- train --resume missing
+expect_error foreign "not a run" "config.yaml" -- train --resume foreign
+cp -r run damaged
+truncate -s 1000 damaged/checkpoint/state.safetensors
+expect_error damaged/checkpoint/state.safetensors "safetensors" -- train --resume damaged
+cp run/detector.safetensors damaged/checkpoint/state.safetensors
+expect_error damaged/checkpoint/state.safetensors "poem-detector-1" "poem-checkpoint-1" -- train --resume damaged
+truncate -s -1 damaged/detector.safetensors
+expect_error damaged/detector.safetensors "safetensors" -- info damaged/detector.safetensors
+expect_error damaged/detector.safetensors "safetensors" -- eval damaged --id world2d:test:9 --ood a=world2d:ood:9
+cp run/checkpoint/state.safetensors damaged/checkpoint/state.safetensors
+sed -i 's/world2d:train:120/world2d:train:90/' damaged/config.yaml
+expect_error damaged/checkpoint/state.safetensors "images" "restore the data" -- train --resume damaged
+sed -i 's/^format: 1/format: 2/' damaged/config.yaml
+expect_error damaged/config.yaml "format 2" "this poem knows 1" -- train --resume damaged
+expect_error damaged/config.yaml "format 2" -- info damaged
+
+# Other threads than the run had may change bits: a warning.
+code=0
+"$program" --threads 1 --quiet train --resume run >"$logs/out" 2>"$logs/err" || code=$?
+expect_same $code 0
+expect_words "$logs/err" "threads 1" "at 2" "last bits"
+
+# Neither permission nor space.
+mkdir locked
+chmod a-w locked
+if [ -w locked ]; then
+  echo "not tried: a folder without permission (the superuser may write anywhere)"
+else
+  expect_error locked/run "ermission" -- train flat.yaml --out locked/run
+fi
+(
+  trap '' XFSZ
+  ulimit -f 16
+  poem --quiet train flat.yaml --out full 2>&1 >/dev/null
+) | cat >"$logs/err" || true
+expect_words "$logs/err" full/checkpoint/state.safetensors "cannot write" "free some space"
+[ ! -e full ] || fail "a run folder is left though its first checkpoint could not be written"
+mkdir small
+if mount -t tmpfs -o size=32k tmpfs small 2>/dev/null; then
+  trap 'umount "$top/here/small"; finish' EXIT
+  expect_error small/run "No space left" "free some space" -- train flat.yaml --out small/run
+else
+  echo "not tried: a full file system (mounting is not permitted)"
+fi
