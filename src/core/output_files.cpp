@@ -22,6 +22,8 @@ void check_free(const std::string& path, bool force) {
     throw Error(path, "exists already", "choose another name, or --force to replace it");
   }
   const std::string parent = fs::absolute(path).parent_path().string();
+  if (fs::is_regular_file(parent))
+    throw Error(parent, "is a file, a folder is needed", "choose another name");
   if (!fs::is_directory(parent)) throw Error(path, "its folder does not exist", "make the folder first");
   if (::access(parent.c_str(), W_OK) != 0) {
     throw Error(path, fmt::format("its folder cannot be written: {}", std::strerror(errno)),

@@ -15,6 +15,7 @@ finish() {
 }
 trap finish EXIT
 
+export OMP_WAIT_POLICY=passive # threads that wait do not spin: the tests run beside each other
 poem() { "$program" --threads 2 "$@"; }
 
 fail() {

@@ -24,6 +24,7 @@ expect_words "$logs/out" '"id_accuracy": null'
 expect_error results/results.json "exists already" "--force" -- eval run "${sets[@]}" --out results
 expect_ok eval run "${sets[@]}" --out run --force
 [ -s run/checkpoint/state.safetensors ] || fail "eval --force removed the run"
+expect_error image.yaml "is a file" -- eval run "${sets[@]}" --out image.yaml
 expect_error "/proc/nowhere" "cannot create" -- eval run "${sets[@]}" --out /proc/nowhere/x
 
 expect_error enrgy "energy" "msp" -- eval run "${sets[@]}" --score enrgy
