@@ -235,6 +235,17 @@ TEST(Evaluate, ALabelTheDetectorDoesNotKnowIsAnError) {
       {"has label 8", "knows 8 classes"});
 }
 
+TEST(Evaluate, TheOrderOfTheTestClassesDoesNotMatter) {
+  const ImageSet id = draw_world("test", 40, 2);
+  ImageSet turned = id;  // the same images, their classes listed backwards
+  std::reverse(turned.class_names.begin(), turned.class_names.end());
+  turned.labels = 7 - id.labels;
+  const std::vector<std::pair<std::string, ImageSet>> ood = {{"digits", draw_world("digits", 10, 2)}};
+  const Detector detector = small_detector();
+  EXPECT_EQ(*evaluate(detector, "energy", turned, ood).id_accuracy,
+            *evaluate(detector, "energy", id, ood).id_accuracy);
+}
+
 TEST(CheckFits, MatchesClassesByNameAndUnnamedLabelsByPosition) {
   ImageSet id{"test/", at::zeros({2, 3, 4, 4}, at::kByte), at::tensor({0, 1}, at::kLong), {"fish", "tree"}};
   check_fits(3, {"boat", "fish", "tree"}, id, {});

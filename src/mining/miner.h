@@ -34,7 +34,7 @@ struct MiningTask {
   int64_t max_per_image;
   std::function<at::Tensor(const Crop*, int64_t)>
       features;                // φ of a block of crops, float32 n×m, no gradient
-  const Posterior* posterior;  // null where the miner needs none
+  const Posterior* posterior;  // the prior where the miner does not learn
   uint64_t seed;
   int64_t epoch;
 };

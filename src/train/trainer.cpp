@@ -50,6 +50,9 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
       network_(build_network(config, data.id, device)),
       objective_(make_objective(config.objective)),
       miner_(config.mining.miner == "none" ? nullptr : make_miner(config.mining.miner)),
+      first_miner_(config.mining.miner == "none"
+                       ? nullptr
+                       : make_miner(config.mining.first == "random" ? "random" : config.mining.miner)),
       optimiser_(*network_, config.train.momentum, config.train.weight_decay),
       queue_(config, network_->feature_count()),
       sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {}
@@ -57,23 +60,23 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
 // Algorithm 2. An epoch that was interrupted goes on at batch_ with the outliers it had.
 bool Trainer::run(const std::function<void(const EpochReport&)>& report,
                   const std::function<void()>& checkpoint) {
+  const auto seed = static_cast<uint64_t>(config_.seed);
   const FeatureExtractor extract = extractor();
   while (epoch_ < config_.train.epochs) {
-    const std::vector<Crop> id = id_crops(data_, config_.seed, epoch_);  // D_in, in this epoch's order
+    const std::vector<Crop> id = id_crops(data_, seed, epoch_);  // D_in, in this epoch's order
     if (batch_ == 0 && mines(epoch_)) {
       const Stopwatch watch(mine_seconds_);
-      if (epoch_ == 0) calibrate_batch_norm(id);
+      const Miner& miner = epoch_ == 0 ? *first_miner_ : *miner_;
+      if (epoch_ == 0 && miner.uses_posterior()) calibrate_batch_norm(id);
       // P_t(w) = N(σ⁻² A⁻¹ Φy, A⁻¹), A = σ⁻² ΦΦᵀ + Σ⁻¹; the prior N(0, Σ) while the queue is empty.
       const Posterior posterior(queue_.statistics(data_, extract), config_.posterior);
       // D_pool: S outliers, anew every epoch.
-      const std::vector<Crop> pool =
-          draw_pool(data_.outliers.size(), config_.mining.pool, config_.seed, epoch_);
+      const std::vector<Crop> pool = draw_pool(data_.outliers.size(), config_.mining.pool, seed, epoch_);
       // w_t ~ P_t; D_out: the N of the pool with the largest Ĝ(x) = −|w_tᵀ φ(x)|.
-      const auto miner = epoch_ == 0 && config_.mining.first == "random" ? make_miner("random") : nullptr;
-      Mined mined = mine(miner ? *miner : *miner_,
-                         {pool, select_count(), config_.mining.max_per_image, extract.outliers, &posterior,
-                          static_cast<uint64_t>(config_.seed), epoch_},
-                         mined_);
+      Mined mined = mine(
+          miner,
+          {pool, select_count(), config_.mining.max_per_image, extract.outliers, &posterior, seed, epoch_},
+          mined_);
       mined_ = std::move(mined.crops);
       diagnostics_ = mined.diagnostics;
     }

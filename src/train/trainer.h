@@ -80,7 +80,7 @@ class Trainer {
   const at::Device device_;
   std::shared_ptr<Network> network_;
   std::unique_ptr<Objective> objective_;
-  std::unique_ptr<Miner> miner_;  // null with mining.miner none
+  std::unique_ptr<Miner> miner_, first_miner_;  // of all epochs but the first, and of that; null with none
   Nesterov optimiser_;
   Queue queue_;
 
