@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup build demo test bench asan install example docs format check-format clean
+.PHONY: help setup build demo test bench asan install docs format clean
 
 help:            ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24

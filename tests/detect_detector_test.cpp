@@ -27,8 +27,7 @@ NetworkSpec small_network() {
 
 // An untrained network whose BatchNorm statistics come from a few images, so that nothing is at its default.
 Detector small_detector() {
-  Detector detector{
-      make_network(small_network(), 5), "energy", 1.25, {"a", "b", "c", "d", "e", "f", "g", "h"}};
+  Detector detector{make_network(small_network(), 5), "energy", 1.25, draw_world("train", 8, 1).class_names};
   const at::NoGradGuard no_grad;
   detector.network->train(true);
   for (int i = 0; i < 20; ++i) detector.network->features(draw_world("train", 32, 1).pixels);
@@ -227,6 +226,7 @@ TEST(Evaluate, ImagesWithoutLabelsGiveNoAccuracy) {
 
 TEST(Evaluate, ALabelTheDetectorDoesNotKnowIsAnError) {
   ImageSet id = draw_world("test", 20, 2);
+  id.class_names = {"0", "1", "2", "3", "4", "5", "6", "7", "8"};
   id.labels[7] = 8;
   expect_error(
       [&] {
@@ -250,6 +250,7 @@ TEST(CheckFits, MatchesClassesByNameAndUnnamedLabelsByPosition) {
   ImageSet id{"test/", at::zeros({2, 3, 4, 4}, at::kByte), at::tensor({0, 1}, at::kLong), {"fish", "tree"}};
   check_fits(3, {"boat", "fish", "tree"}, id, {});
   expect_error([&] { check_fits(3, {"boat", "fish"}, id, {}); }, {"test/", "'tree'", "boat and fish"});
+  check_fits(3, {"0", "1"}, id, {});  // the detector has no names
   id.class_names = {"0", "1"};
   check_fits(3, {"boat", "fish"}, id, {});
   expect_error([&] { check_fits(3, {"boat"}, id, {}); }, {"has label 1", "knows 1 classes"});

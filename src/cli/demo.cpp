@@ -57,7 +57,7 @@ void train_method(const Method& method, const Options& options, const std::strin
   const RunOutcome outcome =
       same && !options.force ? resume_run(folder, device) : start_run(config, folder, options.force, device);
   if (!outcome.finished) {
-    spdlog::warn("interrupted; go on with: poem demo --out {}", options.out);
+    spdlog::warn("interrupted; the same command again goes on");
     throw Interrupted();
   }
 }
@@ -68,7 +68,8 @@ void run(const Options& options, const CommonOptions& common) {
   const std::string config_path = options.config.empty() ? find_config() : options.config;
   const Config config = read_config(config_path, options.set);
   if (config.data.test.empty()) throw Error(config_path, "data.test is empty", "name what to compare on");
-  const TestData test = load_test_data(config.data.test, config.data.ood, config.data.size, false);
+  const TestData test =
+      load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
   for (const Method& method : kMethods) train_method(method, options, config_path, device);
 
   std::string table = fmt::format("\n{:<20}  {:>6}  {:>6}  {:>7}  {:>8}  {:>6}   FPR95 of", "in percent",
@@ -82,7 +83,7 @@ void run(const Options& options, const CommonOptions& common) {
       const Results r = evaluate(detector, score, test.id, test.ood);
       table += fmt::format("{:<20}  {:>6.2f}  {:>6.2f}  {:>7.2f}  {:>8.2f}  {:>6.2f}           ", title,
                            100 * r.mean.fpr95, 100 * r.mean.auroc, 100 * r.mean.aupr_in,
-                           100 * r.mean.aupr_out, 100 * *r.id_accuracy);
+                           100 * r.mean.aupr_out, 100 * r.id_accuracy.value_or(0));
       for (const auto& set : r.sets) table += fmt::format(" {:>8.2f}", 100 * set.metrics.fpr95);
       table += "\n";
     }

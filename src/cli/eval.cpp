@@ -9,6 +9,7 @@
 #include "core/output_files.h"
 #include "core/runtime.h"
 #include "detect/evaluate.h"
+#include "detect/score.h"
 #include "train/data.h"
 #include "train/run.h"
 
@@ -36,10 +37,11 @@ void run(const Options& options, const CommonOptions& common) {
   }
   const Detector detector = Detector::load(detector_path(options.run));
   detector.network->to(pick_device(common.device));
-  const TestData test = load_test_data(options.id, options.ood, detector.size, options.skip_bad);
   const std::string score = options.score.empty() ? detector.score : options.score;
+  check_score(score);
+  const TestData test = load_test_data(options.id, options.ood, detector.size, options.skip_bad);
   const Results results = evaluate(detector, score, test.id, test.ood);
-  const std::string json = to_json(results).dump(2) + "\n";
+  const std::string json = to_json_text(results);
   if (!options.out.empty()) write(results, json, options);
   fmt::print("{}", options.json ? json : to_table(results));
 }

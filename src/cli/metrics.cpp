@@ -23,7 +23,7 @@ void run(const Options& options) {
   std::vector<SetResult> sets;
   for (const NamedPath& file : files) sets.push_back({file.name, ood_metrics(id, read_scores(file.path))});
   const Results results = make_results(std::move(sets));
-  fmt::print("{}", options.json ? to_json(results).dump(2) + "\n" : to_table(results));
+  fmt::print("{}", options.json ? to_json_text(results) : to_table(results));
 }
 
 }  // namespace

@@ -128,6 +128,19 @@ void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std
   }
 }
 
+YAML::Node load_map(const std::string& path) {
+  YAML::Node root;
+  try {
+    root = YAML::Load(read_file(path));
+  } catch (const YAML::ParserException& e) {
+    throw Error(fmt::format("{}:{}", path, e.mark.line + 1), "is not valid YAML: " + e.msg,
+                "mend the line; 'poem config' prints a whole example");
+  }
+  if (root.IsNull()) return YAML::Node(YAML::NodeType::Map);  // an empty file
+  if (!root.IsMap()) throw Error(path, "is not a map of keys", "'poem config' prints an example");
+  return root;
+}
+
 // Quoted where need be, also for a list: there a comma or bracket would end the text.
 std::string quoted(const std::string& text) {
   YAML::Emitter out;
@@ -158,17 +171,12 @@ Allowed one_of(std::vector<std::string> choices) {
 }
 
 void read_yaml(const std::vector<Key>& keys, const std::string& path) {
-  YAML::Node root;
-  try {
-    root = YAML::Load(read_file(path));
-  } catch (const YAML::ParserException& e) {
-    throw Error(fmt::format("{}:{}", path, e.mark.line + 1), "is not valid YAML: " + e.msg,
-                "mend the line; 'poem config' prints a whole example");
-  }
-  if (root.IsNull()) return;
-  if (!root.IsMap()) throw Error(path, "is not a map of keys", "'poem config' prints an example");
   std::set<std::string> seen;
-  assign_tree(keys, root, "", path, seen);
+  assign_tree(keys, load_map(path), "", path, seen);
+}
+
+void read_yaml_key(const Key& key, const std::string& path) {
+  if (const YAML::Node node = load_map(path)[key.name]) assign(key, node, path);
 }
 
 void set_key(const std::vector<Key>& keys, const std::string& assignment) {

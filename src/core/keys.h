@@ -33,6 +33,7 @@ struct Key {
 
 // Errors name the file and line (or "--set"), the value, and the nearest key or the allowed values.
 void read_yaml(const std::vector<Key>& keys, const std::string& path);
+void read_yaml_key(const Key& key, const std::string& path);                // this one alone, if it is there
 void set_key(const std::vector<Key>& keys, const std::string& assignment);  // "a.b=value", value in YAML
 
 std::string value_text(const Key& key);    // as YAML

@@ -17,7 +17,10 @@ class Stream {
   Stream(uint64_t seed, std::string_view name, uint64_t a = 0, uint64_t b = 0);
 
   uint32_t bits() { return engine_(); }
-  uint64_t bits64() { return (uint64_t{engine_()} << 32) | engine_(); }
+  uint64_t bits64() {
+    const uint64_t high = engine_();
+    return (high << 32) | engine_();
+  }
   double uniform() { return static_cast<double>(bits64() >> 11) * 0x1p-53; }  // [0, 1)
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   uint64_t below(uint64_t n);  // 0 … n−1 without bias; n > 0

@@ -5,6 +5,7 @@
 #include <ATen/Version.h>
 #include <malloc.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -23,6 +24,8 @@ std::atomic<bool> interrupt_seen{false};
 
 void note_interrupt(int) {
   interrupt_seen = true;
+  constexpr char kText[] = "\nfinishing the batch; Ctrl-C again ends at once, without saving\n";
+  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;  // nobody to tell
   std::signal(SIGINT, SIG_DFL);
 }
 

@@ -115,7 +115,8 @@ class Fitting {
       throw Error(source_,
                   fmt::format("holds images of {}×{}×{} and of {}×{}×{}", shape_[0], shape_[1], shape_[2],
                               shape[0], shape[1], shape[2]),
-                  "bring all to one size with --size N, in a config data.size");
+                  "bring all to one size: --size N, data.size in a config, or for outliers poem pack SRC "
+                  "OUT.poem --size N");
     sink_(pixels);
   }
 

@@ -29,27 +29,28 @@ bool unnamed(const std::vector<std::string>& class_names) {
   return true;
 }
 
-// The labels as positions in `class_names`. Classes are matched by name, so that a test folder may lack some
-// of them; labels without names are taken as positions.
+// The labels as positions in `class_names`: by name where all names are known, so that a test folder may lack
+// some classes; by position where one side has no names.
 at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& class_names) {
-  const auto known = static_cast<int64_t>(class_names.size());
-  if (images.class_names == class_names || unnamed(images.class_names)) {
-    const int64_t largest = images.labels.max().item<int64_t>();
-    if (largest < known) return images.labels;
-    throw Error(images.name, fmt::format("has label {}, the detector knows {} classes", largest, known),
+  std::vector<int64_t> positions;
+  std::string unknown;
+  for (const std::string& name : images.class_names) {
+    const auto found = std::find(class_names.begin(), class_names.end(), name);
+    if (found == class_names.end() && unknown.empty()) unknown = name;
+    positions.push_back(found - class_names.begin());
+  }
+  if (unknown.empty()) return at::tensor(positions, at::kLong).index_select(0, images.labels);
+  if (!unnamed(images.class_names) && !unnamed(class_names)) {
+    throw Error(images.name, fmt::format("has a class '{}' that the detector does not know", unknown),
+                "it knows " + listed(class_names));
+  }
+  const int64_t largest = images.labels.max().item<int64_t>();
+  if (largest >= static_cast<int64_t>(class_names.size())) {
+    throw Error(images.name,
+                fmt::format("has label {}, the detector knows {} classes", largest, class_names.size()),
                 "evaluate with images of the classes it was trained on");
   }
-  at::Tensor positions = at::empty({static_cast<int64_t>(images.class_names.size())}, at::kLong);
-  for (size_t i = 0; i < images.class_names.size(); ++i) {
-    const auto found = std::find(class_names.begin(), class_names.end(), images.class_names[i]);
-    if (found == class_names.end()) {
-      throw Error(images.name,
-                  fmt::format("has a class '{}' that the detector does not know", images.class_names[i]),
-                  "it knows " + listed(class_names));
-    }
-    positions[static_cast<int64_t>(i)] = static_cast<int64_t>(found - class_names.begin());
-  }
-  return positions.index_select(0, images.labels);
+  return images.labels;
 }
 
 }  // namespace

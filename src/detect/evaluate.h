@@ -10,7 +10,7 @@
 namespace poem {
 
 // An Error unless all sets have so many channels and every class of `id` is among `class_names`. Classes are
-// matched by name; labels without names (0, 1, 2, …) are positions.
+// matched by name; where one side has no names but 0, 1, 2, …, labels are positions.
 void check_fits(int64_t channels, const std::vector<std::string>& class_names, const ImageSet& id,
                 const std::vector<std::pair<std::string, ImageSet>>& ood);
 

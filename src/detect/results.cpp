@@ -65,6 +65,10 @@ nlohmann::ordered_json to_json(const Results& results) {
   return json;
 }
 
+std::string to_json_text(const Results& results) {
+  return to_json(results).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 std::string to_csv(const Results& results) {
   std::string csv = "set";
   for (const Figure& figure : kFigures) csv += fmt::format(",{}", figure.key);

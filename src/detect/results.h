@@ -29,6 +29,7 @@ Results make_results(std::vector<SetResult> sets, std::optional<double> id_accur
 // Shares of 1: {"sets": {NAME: {fpr95, auroc, aupr_in, aupr_out, detection_error, id_count, ood_count}},
 // "mean": {the five figures}, "id_accuracy": share or null}. Sets keep their order.
 nlohmann::ordered_json to_json(const Results& results);
+std::string to_json_text(const Results& results);  // set names that are not UTF-8 are mended
 
 // Shares of 1: one line a set, then `mean`, whose counts are empty; id_accuracy repeats, empty when unknown.
 std::string to_csv(const Results& results);

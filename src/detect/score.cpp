@@ -18,6 +18,8 @@ const Registry<at::Tensor (*)(const at::Tensor&)> kScores("score", {
 
 }  // namespace
 
+void check_score(const std::string& name) { kScores.find(name); }
+
 std::vector<std::string> score_names() { return kScores.names(); }
 
 at::Tensor score_logits(const std::string& name, const at::Tensor& logits) {

@@ -31,7 +31,7 @@ struct MinedFeatures {
   std::vector<int64_t> chosen;  // pool rows by descending boundary score −|wᵀφ|, ties by the smaller row
 };
 
-// n×m, of equal width; 0 < select ≤ rows of the pool. Draws what epoch 0 of a training run would.
+// n×m, of equal width; 0 < select ≤ rows of the pool.
 MinedFeatures mine_features(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool,
                             int64_t select, uint64_t seed, const FeatureMiningSettings& settings);
 

@@ -84,12 +84,16 @@ std::vector<std::string> miner_names() { return kMiners.names(); }
 
 std::unique_ptr<Miner> make_miner(const std::string& name) { return kMiners.find(name)(); }
 
-Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
-  const int64_t offered = available(task.pool, task.max_per_image);
-  if (task.select > offered) {
-    throw Error("mining.select", fmt::format("is {}, but the pool offers only {}", task.select, offered),
+void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image) {
+  const int64_t offered = available(pool, max_per_image);
+  if (select > offered) {
+    throw Error("mining.select", fmt::format("is {}, but the pool offers only {}", select, offered),
                 "raise mining.pool or mining.max_per_image, or lower mining.select");
   }
+}
+
+Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
+  check_select(task.pool, task.select, task.max_per_image);
   const PoolScores scores = miner.score(task);
   const std::vector<int64_t> chosen = select(task, scores.rank);
 

@@ -71,6 +71,9 @@ struct Mined {
   MiningDiagnostics diagnostics;
 };
 
+// An Error if `select` is more than the pool offers.
+void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image);
+
 // `last` is the set mined the epoch before, or empty. N larger than what the pool offers is an Error.
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last);
 

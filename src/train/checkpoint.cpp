@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/runtime.h"
 #include "core/version.h"
+#include "data/world.h"
 
 namespace poem {
 namespace {
@@ -28,7 +29,16 @@ json surroundings(at::Device device) {
 json data_sizes(const TrainingData& data) {
   return {{"train", data.train_rows.size()},
           {"validation", data.validation_rows.size()},
-          {"outliers", data.outliers.pixels.defined() ? data.outliers.size() : 0}};
+          {"outliers", data.outliers.pixels.defined() ? data.outliers.size() : 0},
+          {"world", kWorldVersion}};
+}
+
+void warn_of_differences(const json& then, const json& now) {
+  for (const auto& [name, value] : now.items()) {
+    if (then.at(name) == value) continue;
+    spdlog::warn("resuming with {} {}, the run was at {}: the result may differ in its last bits", name,
+                 value.dump(), then.at(name).dump());
+  }
 }
 
 }  // namespace
@@ -41,6 +51,7 @@ void write_checkpoint(const std::string& path, const Trainer& trainer, const Tra
   file.metadata["poem"] = version();
   file.metadata["surroundings"] = surroundings(device).dump();
   file.metadata["data"] = data_sizes(data).dump();
+  file.metadata["config"] = to_yaml(trainer.config());
   write_safetensors(path, file);
 }
 
@@ -54,14 +65,15 @@ void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingDa
                 fmt::format("was written with {} images, now there are {}", file.text("data"), sizes.dump()),
                 "restore the data, or train anew");
   }
-  const json now = surroundings(device), then = json::parse(file.text("surroundings"));
-  for (const auto& [name, value] : now.items()) {
-    if (then.at(name) != value) {
-      spdlog::warn("resuming with {} {}, the run was at {}: the result may differ in its last bits", name,
-                   value.dump(), then.at(name).dump());
-    }
+  if (file.text("config") != to_yaml(trainer.config())) {
+    throw Error(path, "was written with another config.yaml", "restore that file, or train anew");
   }
-  trainer.load(file);
+  try {
+    warn_of_differences(json::parse(file.text("surroundings")), surroundings(device));
+    trainer.load(file);
+  } catch (const json::exception& e) {
+    throw Error(path, std::string("is damaged: ") + e.what(), "train anew");
+  }
 }
 
 }  // namespace poem

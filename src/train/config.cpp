@@ -14,21 +14,25 @@ std::vector<std::string> with_none(std::vector<std::string> names) {
   return names;
 }
 
+// Before anything else: a file of another version may well have other keys.
+void check_format(const std::string& path) {
+  Config config;
+  read_yaml_key({"format", &config.format, ""}, path);
+  if (config.format == kRunFormat) return;
+  throw Error(path, fmt::format("is of format {}, this poem knows {}", config.format, kRunFormat),
+              "use the poem that wrote it");
+}
+
 void check(const Config& c, const std::string& path) {
   const auto fail = [&](const std::string& what, const std::string& remedy) {
     throw Error(path, what, remedy);
   };
-  if (c.format != kRunFormat) {
-    fail(fmt::format("is of format {}, this poem knows {}", c.format, kRunFormat),
-         "use the poem that wrote it");
-  }
   if (c.data.train.empty()) fail("data.train is missing", "name the labelled training images");
   if (c.mining.miner != "none" && c.data.outliers.empty()) {
     fail("data.outliers is missing", "name the auxiliary outliers, or set mining.miner: none");
   }
-  if (c.data.test.empty() != c.data.ood.empty()) {
-    fail(c.data.ood.empty() ? "data.test is given, data.ood is not" : "data.ood is given, data.test is not",
-         "evaluation after training needs both, or neither");
+  if (!c.data.test.empty() && c.data.ood.empty()) {
+    fail("data.ood is missing, but data.test is there", "name OOD test sets, or leave data.test out");
   }
   if (c.network.mean.size() != c.network.std.size()) {
     fail("network.mean and network.std differ in length", "give one number a channel in both");
@@ -133,6 +137,7 @@ std::vector<Key> keys(Config& c) {
 Config read_config(const std::string& path, const std::vector<std::string>& assignments) {
   Config config;
   const auto table = keys(config);
+  check_format(path);
   read_yaml(table, path);
   for (const auto& assignment : assignments) set_key(table, assignment);
   check(config, path);

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/error.h"
 #include "core/named_path.h"
@@ -44,6 +45,7 @@ void check_channels(const ImageSet& images, const std::string& source, const Con
 TrainingData load_training_data(const Config& config) {
   TrainingData data;
   const ReadOptions fitted{config.data.size, config.data.skip_bad}, original{0, config.data.skip_bad};
+  const bool resize = config.outliers.fit == "resize";
   data.id = read_images(config.data.train, fitted);
   if (!data.id.labelled()) {
     throw Error(config.data.train, "has no labels", "training needs one sub-folder (or label) a class");
@@ -54,11 +56,15 @@ TrainingData load_training_data(const Config& config) {
   const AugmentSettings& a = config.augment;
   data.id_cut = {config.data.size, a.padding,  true,         a.flip, false,
                  a.brightness,     a.contrast, a.saturation, a.hue};
-  const bool resize = config.outliers.fit == "resize";
   data.outlier_cut = {config.data.size, config.outliers.padding, true, config.outliers.flip, resize};
   if (config.mining.miner != "none") {
-    data.outliers = read_images(config.data.outliers, original);
+    // A packed file stays mapped and is resized crop by crop; other sources are brought to size while they
+    // are read.
+    const bool packed = std::filesystem::path(config.data.outliers).extension() == ".poem";
+    data.outliers = read_images(config.data.outliers, resize && !packed ? fitted : original);
     check_channels(data.outliers, config.data.outliers, config);
+    const Crop any{0, 0};
+    cut(data.outliers, &any, 1, data.outlier_cut);  // an Error now if they are too small
   }
   spdlog::info("{} ID images in {} classes ({} held out), {} outliers", data.id.size(),
                data.id.class_names.size(), data.validation_rows.size(),
@@ -89,6 +95,9 @@ void store_crops(const std::vector<Crop>& crops, const std::string& name, Tensor
 
 std::vector<Crop> load_crops(const TensorFile& file, const std::string& name) {
   const at::Tensor table = file.tensor(name);
+  if (table.dim() != 2 || table.size(1) != 2 || table.scalar_type() != at::kLong) {
+    throw Error(file.path, "tensor '" + name + "' is not a list of crops", "it was made by something else");
+  }
   const auto* in = table.data_ptr<int64_t>();
   std::vector<Crop> crops;
   for (int64_t i = 0; i < table.size(0); ++i)

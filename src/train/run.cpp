@@ -45,14 +45,13 @@ class Lock {
  public:
   explicit Lock(const std::string& folder)
       : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (descriptor_ < 0) throw Error(folder, "cannot be locked", "check its permissions");
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       ::close(descriptor_);
       throw Error(folder, "is being trained by another process", "wait for it or stop it first");
     }
   }
-  ~Lock() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
+  ~Lock() { ::close(descriptor_); }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
@@ -67,7 +66,8 @@ std::string kept_metrics(const std::string& path, int64_t epochs) {
   std::istringstream lines(read_file(path));
   for (std::string line; std::getline(lines, line);) {
     const json entry = json::parse(line, nullptr, false);
-    if (!entry.is_object() || entry.value("epoch", epochs + 1) > epochs) break;
+    if (!entry.is_object() || !entry.contains("epoch") || !entry["epoch"].is_number_integer()) break;
+    if (entry["epoch"].get<int64_t>() > epochs) break;
     kept += line + "\n";
   }
   return kept;
@@ -80,7 +80,7 @@ Detector make_detector(const Config& config, const TrainingData& data, const Tra
     const at::Tensor logits = detector.logits(subset(data.id, data.validation_rows));
     detector.threshold = threshold_at_tpr(to_floats(score_logits(config.score, logits)), 0.95);
   } else {
-    spdlog::warn("data.validation is 0: the detector has no threshold");
+    spdlog::warn("data.validation holds out no image: the detector has no threshold");
   }
   return detector;
 }
@@ -91,7 +91,7 @@ std::optional<Results> finish(const Config& config, const Folder& folder, const 
   if (!test) return std::nullopt;
   const Results results = evaluate(detector, config.score, test->id, test->ood);
   write_file(folder.table, to_csv(results));
-  write_file(folder.results, to_json(results).dump(2) + "\n");
+  write_file(folder.results, to_json_text(results));
   return results;
 }
 
@@ -106,9 +106,9 @@ struct Inputs {
   std::optional<TestData> test;
 };
 
-RunOutcome train(const Config& config, const Inputs& inputs, const Folder& folder, at::Device device) {
+RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, at::Device device) {
+  const Config& config = trainer.config();
   const TrainingData& data = inputs.training;
-  Trainer trainer(config, data, device);
   make_output_folder(fs::path(folder.checkpoint).parent_path().string());
   if (fs::exists(folder.checkpoint)) {
     read_checkpoint(folder.checkpoint, trainer, data, device);
@@ -132,15 +132,20 @@ RunOutcome start_run(const Config& config, const std::string& path, bool force, 
   const Folder folder(path);
   check_output_folder(path, force, kMark);
   const Inputs inputs(config);
+  Trainer trainer(config, inputs.training, device);
+  const bool existed = fs::exists(path);
   make_output_folder(path);
   const Lock lock(path);
   check_output_folder(path, force, kMark);  // another process may have filled it meanwhile
   empty_folder(path);
   try {
     write_file(folder.config, to_yaml(config));
-    return train(config, inputs, folder, device);
+    return train(trainer, inputs, folder, device);
   } catch (...) {
-    if (!fs::exists(folder.checkpoint)) fs::remove_all(path);  // nothing worth resuming
+    if (!fs::exists(folder.checkpoint)) {  // nothing worth resuming
+      empty_folder(path);
+      if (!existed) fs::remove(path);
+    }
     throw;
   }
 }
@@ -152,7 +157,9 @@ RunOutcome resume_run(const std::string& path, at::Device device) {
   }
   const Config config = read_config(folder.config, {});
   const Lock lock(path);
-  return train(config, Inputs(config), folder, device);
+  const Inputs inputs(config);
+  Trainer trainer(config, inputs.training, device);
+  return train(trainer, inputs, folder, device);
 }
 
 std::string detector_path(const std::string& run_or_file) {

@@ -55,7 +55,12 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
                        : make_miner(config.mining.first == "random" ? "random" : config.mining.miner)),
       optimiser_(*network_, config.train.momentum, config.train.weight_decay),
       queue_(config, network_->feature_count()),
-      sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {}
+      sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {
+  if (miner_ == nullptr) return;
+  const auto pool =
+      draw_pool(data.outliers.size(), config.mining.pool, static_cast<uint64_t>(config.seed), 0);
+  check_select(pool, select_count(), config.mining.max_per_image);  // now, not after the first scoring
+}
 
 // Algorithm 2. An epoch that was interrupted goes on at batch_ with the outliers it had.
 bool Trainer::run(const std::function<void(const EpochReport&)>& report,
@@ -121,14 +126,25 @@ double Trainer::rate(int64_t batch) const {
 }
 
 // BatchNorm's running statistics start at 0 and 1, with which features explode through the layers: before the
-// first scoring, one pass over the ID images in training mode sets them.
+// first scoring, a pass over the ID images in training mode sets them (several over few images: each batch
+// moves them by a tenth).
 void Trainer::calibrate_batch_norm(const std::vector<Crop>& id) {
+  constexpr int64_t kLeast = 50;
   const at::NoGradGuard no_grad;
   network_->train(true);
-  for (int64_t first = 0; first < static_cast<int64_t>(id.size()); first += config_.train.batch) {
+  for (int64_t i = 0; i < std::max(batches(), kLeast); ++i) {
+    const int64_t first = i % batches() * config_.train.batch;
     const int64_t count = std::min<int64_t>(config_.train.batch, static_cast<int64_t>(id.size()) - first);
     network_->features(cut(data_.id, &id[first], count, data_.id_cut).to(device_));
   }
+}
+
+bool Trainer::weights_finite() const {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : network_->parameters()) {
+    if (!std::isfinite(parameter.sum().item<double>())) return false;
+  }
+  return true;
 }
 
 // Returns false if Ctrl-C came before the epoch's last batch.
@@ -144,9 +160,9 @@ bool Trainer::train_epoch(const std::vector<Crop>& id) {
     bar.advance(1);
     if (interrupted()) break;
   }
-  if (!std::isfinite(sums_[kLoss].item<double>())) {
+  if (!std::isfinite(sums_[kLoss].item<double>()) || !weights_finite()) {
     throw Error(
-        fmt::format("epoch {}", epoch_ + 1), "the loss is not finite any more",
+        fmt::format("epoch {}", epoch_ + 1), "the training diverged: loss or weights are not finite",
         epoch_ == 0 ? "lower train.learning_rate" : "lower train.learning_rate; the last checkpoint is kept");
   }
   return batch_ == batches();

@@ -45,6 +45,7 @@ class Trainer {
   void store(TensorFile& file) const;
   void load(const TensorFile& file);
 
+  const Config& config() const { return config_; }
   int64_t epoch() const { return epoch_; }  // epochs that are complete
   const std::shared_ptr<Network>& network() const { return network_; }
 
@@ -68,6 +69,7 @@ class Trainer {
   double rate(int64_t batch) const;  // of a batch of this epoch
   void calibrate_batch_norm(const std::vector<Crop>& id);
   bool train_epoch(const std::vector<Crop>& id);
+  bool weights_finite() const;
   void train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order);
   at::Tensor features(const ImageSet& images, const Augmentation& cut, const Crop* crops,
                       int64_t count) const;
