@@ -169,9 +169,12 @@ TEST(Trainer, BatchNormSeesIdImagesAndOutliersTogether) {
     for (const at::Tensor& batch : batches) network->features(batch);
     return network->buffers();
   };
-  // One pass over the ID images before the first scoring, then the step itself.
-  const auto expected = buffers_after({id_images, at::cat({id_images, outliers})});
-  const auto apart = buffers_after({id_images, id_images, outliers});
+  // 50 batches of ID images before the first scoring, then the step itself.
+  std::vector<at::Tensor> mixed(50, id_images), separate(50, id_images);
+  mixed.push_back(at::cat({id_images, outliers}));
+  separate.push_back(id_images);
+  separate.push_back(outliers);
+  const auto expected = buffers_after(mixed), apart = buffers_after(separate);
   const auto actual = run.trainer.network()->buffers();
   ASSERT_FALSE(actual.empty());
   for (size_t i = 0; i < actual.size(); ++i) {

@@ -14,16 +14,14 @@ std::vector<std::string> with_none(std::vector<std::string> names) {
   return names;
 }
 
-// Before anything else: a file of another version may well have other keys.
-void check_format(const std::string& path) {
-  Config config;
-  read_yaml_key({"format", &config.format, ""}, path);
-  if (config.format == kRunFormat) return;
-  throw Error(path, fmt::format("is of format {}, this poem knows {}", config.format, kRunFormat),
+void check_format(int64_t format, const std::string& path) {
+  if (format == kRunFormat) return;
+  throw Error(path, fmt::format("is of format {}, this poem knows {}", format, kRunFormat),
               "use the poem that wrote it");
 }
 
 void check(const Config& c, const std::string& path) {
+  check_format(c.format, path);
   const auto fail = [&](const std::string& what, const std::string& remedy) {
     throw Error(path, what, remedy);
   };
@@ -137,7 +135,8 @@ std::vector<Key> keys(Config& c) {
 Config read_config(const std::string& path, const std::vector<std::string>& assignments) {
   Config config;
   const auto table = keys(config);
-  check_format(path);
+  read_yaml_key(table.front(), path);  // first of all: a file of another version may well have other keys
+  check_format(config.format, path);
   read_yaml(table, path);
   for (const auto& assignment : assignments) set_key(table, assignment);
   check(config, path);

@@ -56,14 +56,19 @@ expect_error "depth" 11 -- train flat.yaml --out new --set network.name=wideresn
 expect_error "epoch 1" "not finite" "train.learning_rate" -- train flat.yaml --out new \
   --set train.learning_rate=1000 --set train.batch=8
 expect_ok train flat.yaml --out nan --set train.batch=8
-sed -i -e 's/epochs: 2/epochs: 3/' -e 's/learning_rate: 0.01/learning_rate: 1000/' nan/config.yaml
+expect_ok train --resume nan # finished: only evaluated again
+sed -i 's/epochs: 2/epochs: 3/' nan/config.yaml
+expect_error state.safetensors "another config.yaml" -- train --resume nan
+# The checkpoint holds the config too; replacements of equal length keep the file whole.
+LC_ALL=C sed -i -e 's/epochs: 2/epochs: 3/' -e 's/learning_rate: 0.01/learning_rate: 1000/' \
+  nan/config.yaml nan/checkpoint/state.safetensors
 sha256sum nan/checkpoint/state.safetensors >"$logs/good"
 expect_error "epoch 3" "not finite" "checkpoint is kept" -- train --resume nan
 sha256sum --quiet -c "$logs/good"
 
 # Without held-out images there is no threshold, and that is said.
 expect_ok train flat.yaml --out bare --set data.validation=0 --set data.test= --set mining.miner=none --quiet
-expect_words "$logs/err" "data.validation is 0" "no threshold"
+expect_words "$logs/err" "data.validation holds out no image" "no threshold"
 expect_same "$(find bare -name 'results*')" ""
 expect_ok info bare
 expect_words "$logs/out" "threshold  none"
