@@ -12,8 +12,6 @@ struct CommonOptions {  // before or after any subcommand's name
   std::string device = "auto";
 };
 
-struct Interrupted {};  // thrown after Ctrl-C was handled: exit code 130
-
 // --set KEY=VALUE (repeatable) and --seed S, collected as assignments for read_config(); `set` must outlive
 // the app.
 void add_overrides(CLI::App& command, std::vector<std::string>& set);

@@ -24,7 +24,7 @@ std::atomic<bool> interrupt_seen{false};
 
 void note_interrupt(int) {
   interrupt_seen = true;
-  constexpr char kText[] = "\nfinishing the batch; Ctrl-C again ends at once, without saving\n";
+  constexpr char kText[] = "\nstopping after this batch; Ctrl-C again ends at once, without saving\n";
   if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;  // nobody to tell
   std::signal(SIGINT, SIG_DFL);
 }
@@ -74,5 +74,9 @@ void catch_interrupts() {
 }
 
 bool interrupted() { return interrupt_seen; }
+
+void stop_if_interrupted() {
+  if (interrupted()) throw Interrupted();
+}
 
 }  // namespace poem

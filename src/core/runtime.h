@@ -21,9 +21,12 @@ Runtime runtime();
 // "auto" (CUDA if there is one), "cpu" or "cuda"; an Error if it cannot be had.
 c10::Device pick_device(const std::string& name);
 
-// From catch_interrupts() on, Ctrl-C is noted, not obeyed at once: loops ask after every batch. A second one
-// ends the program.
+// From catch_interrupts() on, Ctrl-C is noted, not obeyed at once: loops ask after every batch or block. A
+// second one ends the program.
 void catch_interrupts();
 bool interrupted();  // since the last call of catch_interrupts()
+
+struct Interrupted {};       // Ctrl-C was handled: exit code 130
+void stop_if_interrupted();  // throws it, where there is nothing to save
 
 }  // namespace poem
