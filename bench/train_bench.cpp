@@ -53,7 +53,7 @@ class BareLoop {
     const at::Tensor logits = network_->logits(network_->features(images_[i]));
     const int64_t n = labels_[i].size(0);
     sgd_->zero_grad();
-    (*objective_)(logits.narrow(0, 0, n), labels_[i], logits.narrow(0, n, logits.size(0) - n))
+    (*objective_)(logits.narrow(0, 0, n), labels_[i], logits.narrow(0, n, logits.size(0) - n), {})
         .total.backward();
     sgd_->step();
   }

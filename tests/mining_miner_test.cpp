@@ -276,10 +276,74 @@ TEST(ThompsonMiner, SpreadIsTheStandardDeviationUnderThePosterior) {
   double sum = 0;
   constexpr int kEpochs = 200;
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
-    sum += miner->score({pool, 10, 0, made_up, &posterior, 1, epoch}).spread;
+    sum += miner->score({pool, 10, 0, made_up, &posterior, 1, epoch}).spread.value();
   }
   // The standard deviation of 8 normal draws is on average c₄(8) = 0.9650 of the true one.
   EXPECT_NEAR(sum / kEpochs / expected, 0.9650, 0.02);
+}
+
+TEST(MeanMiner, RanksByThePosteriorsMeanWithoutADraw) {
+  const std::vector<double> w = {1, -2, 0.5, 3, 0, -1};
+  const Posterior posterior = concentrated(w, 0.5);
+  const std::vector<Crop> pool = numbered(500);
+  std::vector<float> rank;
+  for (const Crop& crop : pool) {
+    float row[kFeatures];
+    feature_row(crop.image, row);
+    double f = 0;
+    for (int64_t j = 0; j < kFeatures; ++j) f += posterior.mean()[j].item<double>() * row[j];
+    rank.push_back(static_cast<float>(-std::abs(f)));
+  }
+  const auto miner = make_miner("mean");
+  EXPECT_TRUE(miner->uses_posterior());
+  const Mined mined = mine(*miner, {pool, 40, 0, made_up, &posterior, 1, 0}, {});
+  EXPECT_EQ(indices(pool, mined.crops), brute_force(pool, rank, 40, 0));
+  EXPECT_FALSE(mined.diagnostics.spread.has_value());
+  EXPECT_FALSE(mined.diagnostics.draw_overlap.has_value());
+  EXPECT_EQ(indices(pool, mine(*miner, {pool, 40, 0, made_up, &posterior, 2, 7}, {}).crops),
+            indices(pool, mined.crops));  // neither seed nor epoch matter
+}
+
+MiningTask scored(const std::vector<Crop>& pool, int64_t select, double skip) {
+  MiningTask task{pool, select, 0, made_up, nullptr, 1, 0, skip, {}, {}};
+  task.logits = [](const at::Tensor& features) { return features.narrow(1, 0, 3); };
+  task.id_score = [](const at::Tensor& features) { return features.select(1, 4); };
+  return task;
+}
+
+TEST(GreedyMiner, TakesWhatLooksMostLikeIdAfterTheSkippedShare) {
+  const std::vector<Crop> pool = numbered(400);
+  std::vector<std::pair<float, int64_t>> order;
+  for (const Crop& crop : pool) {
+    float row[kFeatures];
+    feature_row(crop.image, row);
+    order.emplace_back(-row[4], crop.image);
+  }
+  std::sort(order.begin(), order.end());
+  for (const double skip : {0.0, 0.125, 0.5}) {
+    std::vector<int64_t> expected;
+    const auto first = static_cast<size_t>(skip * 400);
+    for (size_t i = first; i < first + 30; ++i) expected.push_back(order[i].second);
+    std::sort(expected.begin(), expected.end());
+    const auto miner = make_miner("greedy");
+    EXPECT_FALSE(miner->uses_posterior());
+    EXPECT_EQ(indices(pool, mine(*miner, scored(pool, 30, skip), {}).crops), expected) << skip;
+  }
+  expect_error([&] { mine(*make_miner("greedy"), scored(pool, 30, 0.95), {}); },
+               {"mining.select", "30", "20"});
+}
+
+TEST(LogitMiner, RanksByTheLastOutput) {
+  const std::vector<Crop> pool = numbered(100);
+  std::vector<float> rank;
+  for (const Crop& crop : pool) {
+    float row[kFeatures];
+    feature_row(crop.image, row);
+    rank.push_back(-std::abs(row[2]));
+  }
+  const Mined mined = mine(*make_miner("logit"), scored(pool, 10, 0), {});
+  EXPECT_EQ(indices(pool, mined.crops), brute_force(pool, rank, 10, 0));
+  EXPECT_TRUE(mined.diagnostics.mined_abs_logit.has_value());
 }
 
 TEST(Miner, AnUnknownNameIsAnError) {

@@ -81,11 +81,11 @@ void expect_gradient(const ObjectiveSettings& settings, int64_t id_rows, int64_t
   const at::Tensor labels = labels_for(id_rows);
   const auto value = [&] {
     const at::NoGradGuard no_grad;
-    return (*objective)(id, labels, outliers).total.item<double>();
+    return (*objective)(id, labels, outliers, {}).total.item<double>();
   };
   const at::Tensor id_expected = differences(id, value), outlier_expected = differences(outliers, value);
   at::Tensor id_leaf = id.clone().requires_grad_(), outlier_leaf = outliers.clone().requires_grad_();
-  (*objective)(id_leaf, labels, outlier_leaf).total.backward();
+  (*objective)(id_leaf, labels, outlier_leaf, {}).total.backward();
   EXPECT_TRUE(at::allclose(id_leaf.grad(), id_expected, 1e-6, 1e-7)) << id_leaf.grad() - id_expected;
   if (outlier_leaf.grad().defined()) {
     EXPECT_TRUE(at::allclose(outlier_leaf.grad(), outlier_expected, 1e-6, 1e-7));
@@ -104,7 +104,7 @@ TEST(EnergyObjective, EqualsThePlainFormula) {
     ASSERT_LT(expected.id_penalised, 40);
     ASSERT_GT(expected.outliers_penalised, 5);
     ASSERT_LT(expected.outliers_penalised, 30);
-    const Loss loss = (*make_objective(settings))(id, labels_for(40), outliers);
+    const Loss loss = (*make_objective(settings))(id, labels_for(40), outliers, {});
     EXPECT_NEAR(loss.classification.item<double>(), expected.classification, 1e-10);
     EXPECT_NEAR(loss.regularisation.item<double>(), expected.regularisation, 1e-9);
     EXPECT_NEAR(loss.total.item<double>(), expected.classification + beta * expected.regularisation, 1e-9);
@@ -121,7 +121,7 @@ TEST(EnergyObjective, PushesIdDownAndOutliersUp) {
     // One class: the energy is minus the logit and the cross-entropy 0.
     const at::Tensor id = at::full({1, 1}, -id_energy, at::kDouble),
                      outlier = at::full({1, 1}, -outlier_energy, at::kDouble);
-    const Loss loss = (*objective)(id, at::zeros({1}, at::kLong), outlier);
+    const Loss loss = (*objective)(id, at::zeros({1}, at::kLong), outlier, {});
     EXPECT_DOUBLE_EQ(loss.total.item<double>(), loss.regularisation.item<double>());
     return loss.regularisation.item<double>();
   };
@@ -142,7 +142,7 @@ TEST(EnergyObjective, ABatchWithoutOutliersHasTheIdTermsOnly) {
   ObjectiveSettings settings;
   const at::Tensor id = logits(1, 20), none = at::empty({0, kClasses}, at::kDouble);
   const Plain expected = plain_loss(settings, id, none);
-  const Loss loss = (*make_objective(settings))(id, labels_for(20), none);
+  const Loss loss = (*make_objective(settings))(id, labels_for(20), none, {});
   EXPECT_NEAR(loss.regularisation.item<double>(), expected.regularisation, 1e-9);
   EXPECT_NEAR(loss.total.item<double>(), expected.classification + 0.1 * expected.regularisation, 1e-9);
   expect_gradient(settings, 12, 0);
@@ -152,7 +152,7 @@ TEST(CrossEntropyObjective, IgnoresOutliers) {
   ObjectiveSettings settings;
   settings.name = "cross_entropy";
   const at::Tensor id = logits(1, 20), outliers = logits(2, 10);
-  const Loss loss = (*make_objective(settings))(id, labels_for(20), outliers);
+  const Loss loss = (*make_objective(settings))(id, labels_for(20), outliers, {});
   EXPECT_NEAR(loss.total.item<double>(), plain_loss(settings, id, outliers).classification, 1e-10);
   EXPECT_EQ(loss.total.item<double>(), loss.classification.item<double>());
   EXPECT_EQ(loss.regularisation.item<double>(), 0);

@@ -93,26 +93,60 @@ TEST(Nesterov, VelocitiesAreNamedAsTheParameters) {
 
 TEST(LearningRate, DropsAtEachMilestone) {
   TrainSettings settings;
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 0), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 0.4999), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 0.5), 0.01);
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 0.7499), 0.01);
-  EXPECT_NEAR(learning_rate(settings, 0.75), 0.001, 1e-15);
-  EXPECT_NEAR(learning_rate(settings, 0.9), 0.0001, 1e-16);
-  EXPECT_NEAR(learning_rate(settings, 1), 0.0001, 1e-16);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0.4999), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0.5), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0.7499), 0.01);
+  EXPECT_NEAR(learning_rate(settings, 10, 0.75), 0.001, 1e-15);
+  EXPECT_NEAR(learning_rate(settings, 10, 0.9), 0.0001, 1e-16);
+  EXPECT_NEAR(learning_rate(settings, 10, 1), 0.0001, 1e-16);
   settings.milestones = {};
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 1), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 1), 0.1);
 }
 
 TEST(LearningRate, FallsAsACosine) {
   TrainSettings settings;
   settings.schedule = "cosine";
   settings.learning_rate = 0.2;
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 0), 0.2);
-  EXPECT_NEAR(learning_rate(settings, 0.25), 0.1 * (1 + std::sqrt(0.5)), 1e-15);
-  EXPECT_NEAR(learning_rate(settings, 1.0 / 3), 0.15, 1e-15);
-  EXPECT_NEAR(learning_rate(settings, 0.5), 0.1, 1e-15);
-  EXPECT_NEAR(learning_rate(settings, 1), 0, 1e-15);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 0.2);
+  EXPECT_NEAR(learning_rate(settings, 10, 0.25), 0.1 * (1 + std::sqrt(0.5)), 1e-15);
+  EXPECT_NEAR(learning_rate(settings, 10, 1.0 / 3), 0.15, 1e-15);
+  EXPECT_NEAR(learning_rate(settings, 10, 0.5), 0.1, 1e-15);
+  EXPECT_NEAR(learning_rate(settings, 10, 1), 0, 1e-15);
+}
+
+TEST(LearningRate, RisesInTheWarmUpAndThenFollowsTheSchedule) {
+  TrainSettings settings;
+  settings.learning_rate = 0.5;
+  settings.schedule = "cosine";
+  settings.warmup = 2;
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 0.005);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0.1), 0.5 * (0.01 + 0.99 / 2));
+  EXPECT_NEAR(learning_rate(settings, 10, 0.2), 0.25 * (1 + std::cos(M_PI * 0.2)), 1e-12);
+  settings.warmup = 0;
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 0.5);
+}
+
+TEST(Nesterov, ResetForgetsTheVelocity) {
+  const auto stepped = [](bool reset) {
+    NetworkSpec spec;
+    spec.name = "mlp";
+    spec.hidden = {2};
+    spec.channels = 1;
+    spec.mean = spec.std = {1};
+    const auto network = make_network(spec, 1);
+    Nesterov optimiser(*network, 0.9, 0);
+    for (int step = 0; step < 2; ++step) {
+      if (step == 1 && reset) optimiser.reset();
+      for (const auto& [name, parameter] : network->parameters()) {
+        parameter.mutable_grad() = at::ones_like(parameter);
+      }
+      optimiser.step(0.1);
+    }
+    return network->parameters().front().second.clone();
+  };
+  // Without it the second step is 0.1·(1 + 0.9·1.9), with it 0.1·(1 + 0.9), as the first was.
+  EXPECT_TRUE(at::allclose(stepped(true) - stepped(false), at::full({2, 1}, 0.1 * 0.9 * 0.9)));
 }
 
 }  // namespace

@@ -202,14 +202,14 @@ TEST(Trainer, ReportsTheFiguresOfItsOnlyStep) {
   std::vector<int64_t> rows;
   for (const Crop& crop : id) rows.push_back(crop.image);
   const at::Tensor labels = data.id.labels.index_select(0, at::tensor(rows, at::kLong));
-  const Loss loss = (*make_objective(config.objective))(id_logits, labels, outlier_logits);
+  const Loss loss = (*make_objective(config.objective))(id_logits, labels, outlier_logits, {});
   const EpochReport& r = run.reports.front();
   EXPECT_NEAR(r.loss, loss.total.item<double>(), 1e-3);
   EXPECT_NEAR(r.classification_loss, loss.classification.item<double>(), 1e-4);
   EXPECT_NEAR(r.regularisation, loss.regularisation.item<double>(), 1e-2);
   EXPECT_NEAR(r.id_energy, energy(id_logits).mean().item<double>(), 1e-4);
   EXPECT_NEAR(*r.outlier_energy, energy(outlier_logits).mean().item<double>(), 1e-4);
-  EXPECT_NEAR(r.train_accuracy, (id_logits.argmax(1) == labels).to(at::kDouble).mean().item<double>(), 1e-9);
+  EXPECT_NEAR(*r.train_accuracy, (id_logits.argmax(1) == labels).to(at::kDouble).mean().item<double>(), 1e-9);
   EXPECT_EQ(r.epoch, 1);
 }
 
@@ -291,7 +291,7 @@ TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
   config.train.schedule = "cosine";
   const Training run(config, point_data());
   EXPECT_TRUE(run.finished);
-  EXPECT_GT(run.reports.back().train_accuracy, 0.97);
+  EXPECT_GT(*run.reports.back().train_accuracy, 0.97);
   EXPECT_LT(run.reports.back().id_energy + 10, *run.reports.back().outlier_energy);
   EXPECT_LT(*run.reports.back().mining->mined_abs_logit, 0.8 * *run.reports.back().mining->pool_abs_logit);
 

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "data/resized_crop.h"
 
 namespace poem {
 namespace {
@@ -21,6 +22,8 @@ struct View {  // what one crop seed decides
   int64_t dy, dx;
   bool flip;
   double brightness, contrast, saturation, hue;
+  bool jittered, grey;
+  Box box;
 };
 
 struct Shape {
@@ -34,7 +37,7 @@ double factor(double range, Stream& stream) { return stream.uniform(std::max(0.0
 View decide(uint64_t seed, const Shape& shape, const Augmentation& a) {
   Stream stream(seed, "crop");
   View view{};
-  if (a.random_crop) {
+  if (a.random_crop && a.min_area >= 1) {
     view.dy = static_cast<int64_t>(stream.below(shape.height + 2 * a.padding - a.size + 1)) - a.padding;
     view.dx = static_cast<int64_t>(stream.below(shape.width + 2 * a.padding - a.size + 1)) - a.padding;
   } else {
@@ -46,6 +49,9 @@ View decide(uint64_t seed, const Shape& shape, const Augmentation& a) {
   view.contrast = factor(a.contrast, stream);
   view.saturation = factor(a.saturation, stream);
   view.hue = stream.uniform(-a.hue, a.hue);
+  view.jittered = stream.uniform() < a.jitter_share;
+  view.grey = stream.uniform() < a.grey;
+  if (a.min_area < 1) view.box = draw_box(shape.height, shape.width, a.min_area, stream);
   return view;
 }
 
@@ -153,6 +159,15 @@ void turn_hue(float* rgb, float shift) {
   }
 }
 
+// Every channel becomes the image's brightness; other than three channels have none to share.
+void remove_colour(uint8_t* image, int64_t channels, int64_t area) {
+  if (channels != 3) return;
+  for (int64_t i = 0; i < area; ++i) {
+    const float rgb[3] = {float(image[i]), float(image[area + i]), float(image[2 * area + i])};
+    image[i] = image[area + i] = image[2 * area + i] = static_cast<uint8_t>(grey(rgb) + 0.5f);
+  }
+}
+
 // Colour jitter of one image in place, values in [0, 1] and clipped after every step. Saturation and hue need
 // three channels and leave others alone.
 void jitter(uint8_t* image, int64_t channels, int64_t area, const View& view, const Augmentation& a) {
@@ -196,7 +211,7 @@ void check(const ImageSet& images, const Crop* crops, int64_t count) {
 
 void check_room(const ImageSet& images, const Shape& shape, const Augmentation& a) {
   const int64_t room = std::min(shape.height, shape.width) + 2 * a.padding;
-  if (a.random_crop && room < a.size) {
+  if (a.random_crop && a.min_area >= 1 && room < a.size) {
     throw Error(images.name,
                 fmt::format("images of {}×{} with a padding of {} are too small for crops of {}",
                             images.height(), images.width(), a.padding, a.size),
@@ -246,8 +261,14 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
         image = small.data();
       }
       const View view = decide(crops[i].seed, shape, a);
-      crop(image, shape, view, a.size, out + i * stride);
-      if (jitters) jitter(out + i * stride, source.channels, a.size * a.size, view, a);
+      uint8_t* to = out + i * stride;
+      if (a.min_area < 1) {
+        resize_box(image, shape.channels, shape.height, shape.width, view.box, view.flip, a.size, to);
+      } else {
+        crop(image, shape, view, a.size, to);
+      }
+      if (jitters && view.jittered) jitter(to, source.channels, a.size * a.size, view, a);
+      if (view.grey) remove_colour(to, source.channels, a.size * a.size);
     }
   });
   return result;

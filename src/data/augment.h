@@ -25,6 +25,9 @@ struct Augmentation {
   // Colour jitter; 0 is off. The first three scale by a factor uniform in [max(0, 1 − x), 1 + x], hue shifts
   // by up to ± x turns. Applied to the crop in this order.
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  double jitter_share = 1;  // of crops that are jittered
+  double grey = 0;          // share of crops that then lose their colour
+  double min_area = 1;      // below 1: random resized crops (data/resized_crop.h) instead of padding and crop
 };
 
 // No randomness: the whole image resized to `size` if it is larger, else its centre.
@@ -32,8 +35,8 @@ Augmentation plain(int64_t size);
 
 // uint8 n×C×size×size, row i being crops[i] of images.pixels; zeros outside the image. The seed decides, in
 // this order: the row and the column of the crop (uniform over all positions inside the padded image), the
-// flip, the jitter. Nothing else matters, so a crop is the same alone and in any batch. float32 points pass
-// through unchanged.
+// flip, the jitter, whether it is jittered and grey, the resized crop. Nothing else matters, so a crop is the
+// same alone and in any batch. float32 points pass through unchanged.
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
 
 }  // namespace poem

@@ -23,9 +23,10 @@ constexpr const char* kFormat = "poem-detector-1";
 constexpr int64_t kBlock = 500;  // images judged at a time
 
 json to_json(const NetworkSpec& s) {
-  return {{"name", s.name},     {"depth", s.depth},       {"growth", s.growth}, {"width", s.width},
-          {"hidden", s.hidden}, {"channels", s.channels}, {"pixels", s.pixels}, {"classes", s.classes},
-          {"init", s.init},     {"mean", s.mean},         {"std", s.std}};
+  return {{"name", s.name},     {"depth", s.depth},           {"growth", s.growth}, {"width", s.width},
+          {"hidden", s.hidden}, {"channels", s.channels},     {"pixels", s.pixels}, {"classes", s.classes},
+          {"head", s.head},     {"components", s.components}, {"init", s.init},     {"mean", s.mean},
+          {"std", s.std}};
 }
 
 NetworkSpec network_from(const json& j) {
@@ -38,6 +39,8 @@ NetworkSpec network_from(const json& j) {
   j.at("channels").get_to(s.channels);
   j.at("pixels").get_to(s.pixels);
   j.at("classes").get_to(s.classes);
+  j.at("head").get_to(s.head);
+  j.at("components").get_to(s.components);
   j.at("init").get_to(s.init);
   j.at("mean").get_to(s.mean);
   j.at("std").get_to(s.std);

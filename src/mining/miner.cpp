@@ -16,12 +16,18 @@ namespace poem {
 // One function a miner, each in a file of its own.
 std::unique_ptr<Miner> make_random_miner();
 std::unique_ptr<Miner> make_thompson_miner();
+std::unique_ptr<Miner> make_mean_miner();
+std::unique_ptr<Miner> make_greedy_miner();
+std::unique_ptr<Miner> make_logit_miner();
 
 namespace {
 
 const Registry<std::unique_ptr<Miner> (*)()> kMiners("mining.miner", {
                                                                          {"random", make_random_miner},
                                                                          {"thompson", make_thompson_miner},
+                                                                         {"mean", make_mean_miner},
+                                                                         {"greedy", make_greedy_miner},
+                                                                         {"logit", make_logit_miner},
                                                                      });
 
 // Leaves the `limit` best crops of each image; the others can no longer be mined. Repeats are neighbours in
@@ -49,11 +55,26 @@ int64_t available(const std::vector<Crop>& pool, int64_t limit) {
   return total;
 }
 
-std::vector<int64_t> select(const MiningTask& task, std::vector<float> rank) {
-  if (task.max_per_image > 0) limit_repeats(task.pool, task.max_per_image, rank);
-  TopN best(task.select);
+int64_t skipped(const std::vector<Crop>& pool, double share) {
+  return static_cast<int64_t>(share * static_cast<double>(pool.size()));
+}
+
+std::vector<int64_t> top(const std::vector<float>& rank, int64_t n) {
+  TopN best(n);
   best.offer(rank.data(), static_cast<int64_t>(rank.size()), 0);
   return best.take();
+}
+
+std::vector<int64_t> select(const MiningTask& task, std::vector<float> rank) {
+  if (task.max_per_image > 0) limit_repeats(task.pool, task.max_per_image, rank);
+  const int64_t skip = skipped(task.pool, task.skip);
+  const std::vector<int64_t> best = top(rank, skip + task.select);
+  if (skip == 0) return best;
+  std::vector<int64_t> rest;
+  const std::vector<int64_t> passed_over = top(rank, skip);
+  std::set_difference(best.begin(), best.end(), passed_over.begin(), passed_over.end(),
+                      std::back_inserter(rest));
+  return rest;
 }
 
 std::vector<int64_t> distinct_images(const std::vector<Crop>& crops) {
@@ -84,16 +105,16 @@ std::vector<std::string> miner_names() { return kMiners.names(); }
 
 std::unique_ptr<Miner> make_miner(const std::string& name) { return kMiners.find(name)(); }
 
-void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image) {
-  const int64_t offered = available(pool, max_per_image);
+void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image, double skip) {
+  const int64_t offered = std::max<int64_t>(0, available(pool, max_per_image) - skipped(pool, skip));
   if (select > offered) {
     throw Error("mining.select", fmt::format("is {}, but the pool offers only {}", select, offered),
-                "raise mining.pool or mining.max_per_image, or lower mining.select");
+                "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
   }
 }
 
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
-  check_select(task.pool, task.select, task.max_per_image);
+  check_select(task.pool, task.select, task.max_per_image, task.skip);
   const PoolScores scores = miner.score(task);
   const std::vector<int64_t> chosen = select(task, scores.rank);
 

@@ -25,6 +25,7 @@ struct MiningSettings {
   int64_t until = 0;            // epochs after which mining stops and the last mined set stays; 0: never
   std::string first = "miner";  // the first epoch's choice: miner, or random
   int64_t max_per_image = 0;    // how many crops of one image may be mined; 0: any number
+  double skip = 0;              // q, the share of the pool that is passed over before the N are taken
 };
 
 // What a miner sees of an epoch.
@@ -37,19 +38,25 @@ struct MiningTask {
   const Posterior* posterior;  // the prior where the miner does not learn
   uint64_t seed;
   int64_t epoch;
+  double skip = 0;
+  std::function<at::Tensor(const at::Tensor&)> logits =
+      {};  // the network's outputs, n×outputs, from features
+  std::function<at::Tensor(const at::Tensor&)> id_score =
+      {};  // the run's score, n, from features; higher is ID
 };
 
 struct PoolScores {
-  std::vector<float> rank;   // one a pool entry; the largest are mined
-  std::vector<float> logit;  // f(x) = wᵀφ(x) of the draw; empty where the miner draws nothing
-  std::vector<float> other;  // the rank by an independent second draw; empty likewise
-  double spread = 0;         // standard deviation of wᵀφ over draws, averaged over the pool
+  std::vector<float> rank;       // one a pool entry; the largest are mined
+  std::vector<float> logit;      // f(x) = wᵀφ(x) of the draw; empty where the miner draws nothing
+  std::vector<float> other;      // the rank by an independent second draw; empty likewise
+  std::optional<double> spread;  // standard deviation of wᵀφ over draws, averaged over the pool
 };
 
 class Miner {
  public:
   virtual ~Miner() = default;
-  virtual bool uses_posterior() const = 0;
+  virtual bool uses_posterior() const { return false; }
+  virtual bool uses_features() const { return true; }
   virtual PoolScores score(const MiningTask& task) const = 0;
 };
 
@@ -72,7 +79,7 @@ struct Mined {
 };
 
 // An Error if `select` is more than the pool offers.
-void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image);
+void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image, double skip = 0);
 
 // `last` is the set mined the epoch before, or empty. N larger than what the pool offers is an Error.
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last);

@@ -7,7 +7,7 @@ namespace {
 
 class RandomMiner : public Miner {
  public:
-  bool uses_posterior() const override { return false; }
+  bool uses_features() const override { return false; }
   PoolScores score(const MiningTask& task) const override {
     Stream stream(task.seed, "random-miner", task.epoch);
     PoolScores scores;

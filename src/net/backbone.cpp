@@ -53,6 +53,15 @@ at::Tensor Backbone::features(const at::Tensor& images) {
   return body(x.sub(mean_).div_(std_));
 }
 
+void Backbone::classify(int64_t features) {
+  if (spec_.head == "projection") projection_ = linear("projection", features, features);
+  linear_ = linear("linear", features, spec_.classes);
+}
+
+at::Tensor Backbone::logits(const at::Tensor& features) {
+  return linear_(projection_ ? (*projection_)(features).relu_() : features);
+}
+
 void Backbone::to(const at::Device& device) {
   for (auto* named : {&parameters_, &buffers_})
     for (auto& [name, tensor] : *named) tensor.set_data(tensor.to(device));

@@ -35,7 +35,7 @@ class Stream;
 class Backbone : public Network {
  public:
   at::Tensor features(const at::Tensor& images) final;
-  at::Tensor logits(const at::Tensor& features) final { return linear_(features); }
+  at::Tensor logits(const at::Tensor& features) final;
   int64_t feature_count() const final { return linear_.weight.size(1); }
   Named parameters() const final { return parameters_; }
   Named buffers() const final { return buffers_; }
@@ -50,8 +50,8 @@ class Backbone : public Network {
   Conv conv(const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride = 1);
   BatchNorm batch_norm(const std::string& name, int64_t channels);
   Linear linear(const std::string& name, int64_t in, int64_t out);
-  // The last layer, from m features to the classes. Call it last: no other layer's draws then depend on it.
-  void classify(int64_t features) { linear_ = linear("linear", features, spec_.classes); }
+  // The head, from m features to the outputs. Call it last: no other layer's draws then depend on it.
+  void classify(int64_t features);
   bool training() const { return training_; }
   // BatchNorm uses its running statistics and no gradient will be asked for.
   bool inference() const { return !training_ && !at::GradMode::is_enabled(); }
@@ -68,6 +68,7 @@ class Backbone : public Network {
   bool training_ = true;
   at::Tensor mean_, std_;  // C×1×1
   Linear linear_;
+  std::optional<Linear> projection_;  // before it, where the head is a projection
   Named parameters_, buffers_;
 };
 

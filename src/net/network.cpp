@@ -13,7 +13,12 @@ std::unique_ptr<Network> make_wideresnet(const NetworkSpec& spec, uint64_t seed)
 std::unique_ptr<Network> make_resnet18(const NetworkSpec& spec, uint64_t seed);
 std::unique_ptr<Network> make_mlp(const NetworkSpec& spec, uint64_t seed);
 
+// Mixes the outputs of `inner` with densities of the pixels.
+std::unique_ptr<Network> make_density(const NetworkSpec& spec, std::unique_ptr<Network> inner, uint64_t seed);
+
 namespace {
+
+constexpr int64_t kDensities = 2;  // outputs that the density head adds
 
 const Registry<std::unique_ptr<Network> (*)(const NetworkSpec&, uint64_t)> kNetworks(
     "network.name", {
@@ -38,7 +43,14 @@ std::unique_ptr<Network> make_network(const NetworkSpec& spec, uint64_t seed) {
   if (spec.init != "he" && !(spec.init == "authors" && spec.name == "densenet"))
     throw Error("network.init", fmt::format("'{}' is not an initialisation of {}", spec.init, spec.name),
                 "known: he, and authors for densenet");
-  return make(spec, seed);
+  if (spec.head == "linear" || spec.head == "projection") return make(spec, seed);
+  if (spec.head != "density")
+    throw Error("network.head", fmt::format("is '{}'", spec.head), "known: linear, projection and density");
+  NetworkSpec inner = spec;
+  inner.head = "linear";
+  inner.classes -= kDensities;
+  check_positive("classes", inner.classes);
+  return make_density(spec, make(inner, seed), seed);
 }
 
 }  // namespace poem

@@ -21,8 +21,13 @@ struct NetworkSpec {
   // First weights of convolutions: he, N(0, sqrt(2 / (k² out))); or for densenet authors, what the paper's
   // authors used, N(0, sqrt(2 / layers a block)).
   std::string init = "he";
-  int64_t channels = 3;                              // of the input
-  int64_t pixels = 1;                                // mlp: height · width of the input
+  int64_t channels = 3;  // of the input
+  int64_t pixels = 1;    // mlp: height · width of the input
+  // What follows the features: linear, one layer; projection, two of them; density, one layer mixed with two
+  // densities of the pixels (net/density.cpp), whose log-likelihoods are the last two outputs.
+  std::string head = "linear";
+  int64_t components = 100;                          // density: Gaussians a mixture
+  double density_rate = 1e-5;                        // density: the mixtures' learning rate
   int64_t classes = 10;                              // outputs
   std::vector<double> mean = {125.3, 123.0, 113.9};  // subtracted from the pixels, one a channel
   std::vector<double> std = {63.0, 62.1, 66.7};      // divided by
@@ -44,6 +49,10 @@ class Network {
   virtual Named buffers() const = 0;     // BatchNorm's running statistics
   virtual void train(bool on) = 0;       // true: BatchNorm uses the batch; false: the running statistics
   virtual void to(const at::Device& device) = 0;
+
+  // What some networks learn from images before the first step, and beside gradient descent after each.
+  virtual void prepare(const at::Tensor& /*id_images*/, const at::Tensor& /*outlier_images*/) {}
+  virtual void after_step() {}
 
   const NetworkSpec& spec() const { return spec_; }
 

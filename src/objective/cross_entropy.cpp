@@ -8,7 +8,10 @@ namespace {
 
 class CrossEntropy : public Objective {
  public:
-  Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels, const at::Tensor&) const override {
+  bool needs_outliers() const override { return false; }
+
+  Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels, const at::Tensor&,
+                  const at::Tensor&) const override {
     const at::Tensor loss = at::cross_entropy_loss(id_logits, labels);
     return {loss, loss.detach(), at::zeros({}, loss.options())};
   }

@@ -11,13 +11,13 @@ class Energy : public Objective {
  public:
   explicit Energy(const ObjectiveSettings& settings) : settings_(settings) {}
 
-  Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels,
-                  const at::Tensor& outlier_logits) const override {
+  bool needs_outliers() const override { return false; }
+
+  Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels, const at::Tensor& outlier_logits,
+                  const at::Tensor&) const override {
     const at::Tensor classification = at::cross_entropy_loss(id_logits, labels);
-    at::Tensor regularisation = at::relu(energy(id_logits) - settings_.m_in).square().mean();
-    if (outlier_logits.size(0) > 0) {
-      regularisation = regularisation + at::relu(settings_.m_out - energy(outlier_logits)).square().mean();
-    }
+    const at::Tensor regularisation = mean_of(at::relu(energy(id_logits) - settings_.m_in).square()) +
+                                      mean_of(at::relu(settings_.m_out - energy(outlier_logits)).square());
     return {classification + settings_.beta * regularisation, classification.detach(),
             regularisation.detach()};
   }

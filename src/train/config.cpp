@@ -29,6 +29,13 @@ void check(const Config& c, const std::string& path) {
   if (c.mining.miner != "none" && c.data.outliers.empty()) {
     fail("data.outliers is missing", "name the auxiliary outliers, or set mining.miner: none");
   }
+  if (c.mining.miner == "none" && make_objective(c.objective)->needs_outliers()) {
+    fail(fmt::format("objective.name {} trains with outliers, but mining.miner is none", c.objective.name),
+         "set mining.miner: random, or another miner");
+  }
+  if (c.mining.miner == "logit" && c.objective.name != "outlier_class") {
+    fail("mining.miner logit needs an output for outliers", "set objective.name: outlier_class");
+  }
   if (!c.data.test.empty() && c.data.ood.empty()) {
     fail("data.ood is missing, but data.test is there", "name OOD test sets, or leave data.test out");
   }
@@ -75,6 +82,13 @@ std::vector<Key> keys(Config& c) {
       {"augment.hue", &c.augment.hue, "ID images: jitter in turns, 0 is off (the authors' code: 0.1)",
        between(0, 0.5)},
 
+      {"augment.jitter_share", &c.augment.jitter_share, "ID images: share of them that is jittered",
+       between(0, 1)},
+      {"augment.grey", &c.augment.grey, "ID images: share of them that loses its colour", between(0, 1)},
+      {"augment.min_area", &c.augment.min_area,
+       "ID images: below 1, random resized crops of at least this share of the image; padding is then unused",
+       between(0.01, 1)},
+
       {"outliers.fit", &c.outliers.fit, "crop data.size out of the original, or resize to data.size first",
        one_of({"crop", "resize"})},
       {"outliers.padding", &c.outliers.padding, "zeros around the image before the random crop",
@@ -92,14 +106,25 @@ std::vector<Key> keys(Config& c) {
       {"network.std", &c.network.std, "what they are divided by then"},
 
       {"objective.name", &c.objective.name, "what is minimised", one_of(objective_names())},
-      {"objective.beta", &c.objective.beta, "energy: weight β of L_reg", at_least(0)},
+      {"objective.beta", &c.objective.beta,
+       "weight of the outliers' term: energy 0.1, oe 0.5, sofl 5, outlier_class 1; ccu and supcon have none",
+       at_least(0)},
       {"objective.m_in", &c.objective.m_in, "energy: margin of ID energies (the paper's text swaps the two)"},
       {"objective.m_out", &c.objective.m_out, "energy: margin of outlier energies"},
+      {"objective.reject_classes", &c.objective.reject_classes, "sofl: outputs beside the classes",
+       between(1, 10000)},
+      {"objective.temperature", &c.objective.temperature, "supcon: temperature τ", between(1e-3, 1e3)},
+      {"objective.components", &c.network.components, "ccu: Gaussians in each of the two densities",
+       between(1, 100000)},
+      {"objective.density_learning_rate", &c.network.density_rate, "ccu: of the two densities",
+       between(0, 1)},
 
       {"mining.miner", &c.mining.miner, "how outliers are chosen", one_of(with_none(miner_names()))},
       {"mining.pool", &c.mining.pool, "S, outliers scored an epoch", at_least(1)},
       {"mining.select", &c.mining.select, "N, outliers mined an epoch; 0: as many as an epoch trains on",
        at_least(0)},
+      {"mining.skip", &c.mining.skip,
+       "share q of the pool that is passed over: those ranked before the ones mined", between(0, 1)},
       {"mining.until", &c.mining.until, "epochs after which the last mined set stays; 0: mining never stops",
        at_least(0)},
       {"mining.first", &c.mining.first, "who chooses in the first epoch", one_of({"miner", "random"})},
@@ -120,6 +145,13 @@ std::vector<Key> keys(Config& c) {
        "stored: features of the epoch they were trained in; fresh: taken anew", one_of({"stored", "fresh"})},
 
       {"train.epochs", &c.train.epochs, "passes over the ID images", between(1, 1000000)},
+      {"train.pretrain", &c.train.pretrain,
+       "epochs on ID images alone before them, with a schedule of their own (sofl's first stage)",
+       between(0, 1000000)},
+      {"train.warmup", &c.train.warmup, "epochs in which the rate rises to train.learning_rate",
+       between(0, 1000000)},
+      {"train.evaluate_every", &c.train.evaluate_every,
+       "epochs between evaluations on the test sets; 0: after the last only", at_least(0)},
       {"train.batch", &c.train.batch, "ID images a step", between(1, 1000000)},
       {"train.outlier_batch", &c.train.outlier_batch, "outliers a step", between(1, 1000000)},
       {"train.learning_rate", &c.train.learning_rate, "at the start", between(0, 1000)},

@@ -25,6 +25,9 @@ struct AugmentSettings {  // of ID training images
   int64_t padding = 4;
   bool flip = true;
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  double jitter_share = 1;  // of images that are jittered
+  double grey = 0;          // share of images that lose their colour
+  double min_area = 1;      // below 1: random resized crops of at least this share of the image
 };
 
 struct OutlierSettings {
@@ -40,6 +43,9 @@ struct QueueSettings {
 
 struct TrainSettings {
   int64_t epochs = 100;
+  int64_t pretrain = 0;        // epochs on ID images alone before them, with a schedule of their own
+  int64_t warmup = 0;          // epochs in which the rate rises to the learning rate
+  int64_t evaluate_every = 0;  // epochs between evaluations on the test sets; 0: after the last only
   int64_t batch = 64, outlier_batch = 64;
   double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
   std::string schedule = "step";  // step, or cosine

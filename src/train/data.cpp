@@ -54,8 +54,8 @@ TrainingData load_training_data(const Config& config) {
   split_validation(data, config);
 
   const AugmentSettings& a = config.augment;
-  data.id_cut = {config.data.size, a.padding,  true,         a.flip, false,
-                 a.brightness,     a.contrast, a.saturation, a.hue};
+  data.id_cut = {config.data.size, a.padding,    true,  a.flip,         false,  a.brightness,
+                 a.contrast,       a.saturation, a.hue, a.jitter_share, a.grey, a.min_area};
   data.outlier_cut = {config.data.size, config.outliers.padding, true, config.outliers.flip, resize};
   if (config.mining.miner != "none") {
     // A packed file stays mapped and is resized crop by crop; other sources are brought to size while they

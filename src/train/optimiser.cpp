@@ -29,7 +29,16 @@ void Nesterov::step(double rate) {
   for (auto& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
-double learning_rate(const TrainSettings& settings, double progress) {
+void Nesterov::reset() {
+  for (at::Tensor& velocity : velocity_) velocity.zero_();
+}
+
+double learning_rate(const TrainSettings& settings, int64_t epochs, double progress) {
+  const double warmup = static_cast<double>(settings.warmup) / static_cast<double>(epochs);
+  if (progress < warmup) {
+    constexpr double kStart = 0.01;
+    return settings.learning_rate * (kStart + (1 - kStart) * progress / warmup);
+  }
   if (settings.schedule == "cosine") return settings.learning_rate * 0.5 * (1 + std::cos(M_PI * progress));
   double rate = settings.learning_rate;
   for (const double milestone : settings.milestones) {

@@ -17,6 +17,8 @@ class Nesterov {
   //   g ← ∇ + weight_decay·p;  v ← momentum·v + g;  p ← p − rate·(g + momentum·v)
   void step(double rate);
 
+  void reset();  // as if no step had been taken
+
   // v of every parameter, named as the parameters are.
   const Network::Named& velocities() const { return velocities_; }
 
@@ -26,7 +28,8 @@ class Nesterov {
   double momentum_, weight_decay_;
 };
 
-// The rate of one step. `progress` is the share of all training steps already done, 0 … 1.
-double learning_rate(const TrainSettings& settings, double progress);
+// The rate of one step of a training of so many epochs. `progress` is the share of its steps already done,
+// 0 … 1.
+double learning_rate(const TrainSettings& settings, int64_t epochs, double progress);
 
 }  // namespace poem

@@ -48,15 +48,17 @@ json to_json(const EpochReport& r) {
           {"regularisation", r.regularisation},
           {"id_energy", r.id_energy},
           {"outlier_energy", or_null(r.outlier_energy)},
-          {"train_accuracy", r.train_accuracy},
+          {"train_accuracy", or_null(r.train_accuracy)},
           {"validation_accuracy", or_null(r.validation_accuracy)},
           {"mining", r.mining ? to_json(*r.mining) : json(nullptr)},
           {"seconds", {{"mine", r.mine_seconds}, {"train", r.train_seconds}, {"queue", r.queue_seconds}}}};
 }
 
 std::string to_text(const EpochReport& r, int64_t epochs) {
-  std::string text = fmt::format("epoch {:>3}/{}  loss {:.4f}  accuracy {:.1f} %  energy ID {:.2f}", r.epoch,
-                                 epochs, r.loss, 100 * r.train_accuracy, r.id_energy);
+  std::string text = fmt::format("epoch {:>3}/{}  loss {:.4f}", r.epoch, epochs, r.loss);
+  if (r.train_accuracy) {
+    text += fmt::format("  accuracy {:.1f} %  energy ID {:.2f}", 100 * *r.train_accuracy, r.id_energy);
+  }
   if (r.outlier_energy) text += fmt::format(", outliers {:.2f}", *r.outlier_energy);
   if (r.mining && r.mining->mined_abs_logit) {
     text += fmt::format("  |wᵀφ| mined {:.2f}, pool {:.2f}", *r.mining->mined_abs_logit,

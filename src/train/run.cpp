@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "core/progress.h"
+#include "core/runtime.h"
 #include "detect/evaluate.h"
 #include "detect/score.h"
 #include "metrics/metrics.h"
@@ -112,18 +112,30 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
   make_output_folder(fs::path(folder.checkpoint).parent_path().string());
   if (fs::exists(folder.checkpoint)) {
     read_checkpoint(folder.checkpoint, trainer, data, device);
-    spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), config.train.epochs);
+    spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
   }
   std::string metrics = kept_metrics(folder.metrics, trainer.epoch());
-  const bool done = trainer.run(
-      [&](const EpochReport& report) {
-        metrics += to_json(report).dump() + "\n";
-        write_file(folder.metrics, metrics);
-        spdlog::info(to_text(report, config.train.epochs));
-      },
-      [&] { write_checkpoint(folder.checkpoint, trainer, data, device); });
-  if (!done) return {false, std::nullopt};
-  return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};
+  const auto evaluates = [&, every = config.train.evaluate_every](int64_t epoch) {
+    return inputs.test && every > 0 && epoch % every == 0;
+  };
+  const auto report = [&](const EpochReport& figures) {
+    json line = to_json(figures);
+    if (evaluates(figures.epoch)) {
+      const Detector detector = make_detector(config, data, trainer);
+      line["results"] = to_json(evaluate(detector, config.score, inputs.test->id, inputs.test->ood));
+    }
+    metrics += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    write_file(folder.metrics, metrics);
+    spdlog::info(to_text(figures, trainer.epochs()));
+  };
+  try {
+    if (!trainer.run(report, [&] { write_checkpoint(folder.checkpoint, trainer, data, device); })) {
+      return {false, std::nullopt};
+    }
+    return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};
+  } catch (const Interrupted&) {  // while nothing was trained: the last checkpoint is where it stands
+    return {false, std::nullopt};
+  }
 }
 
 }  // namespace

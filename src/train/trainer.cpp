@@ -14,6 +14,7 @@
 #include "core/random.h"
 #include "core/runtime.h"
 #include "data/pool.h"
+#include "detect/score.h"
 #include "net/weights.h"
 #include "train/report.h"
 
@@ -31,11 +32,13 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
-std::shared_ptr<Network> build_network(const Config& config, const ImageSet& id, at::Device device) {
+std::shared_ptr<Network> build_network(const Config& config, const Objective& objective, const ImageSet& id,
+                                       at::Device device) {
   NetworkSpec spec = config.network;
+  spec.head = objective.head();
   spec.channels = id.channels();
   spec.pixels = id.height() * id.width();
-  spec.classes = static_cast<int64_t>(id.class_names.size());
+  spec.classes = objective.outputs(static_cast<int64_t>(id.class_names.size()));
   std::shared_ptr<Network> network = make_network(spec, config.seed);
   network->to(device);
   return network;
@@ -47,8 +50,8 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
     : config_(config),
       data_(data),
       device_(device),
-      network_(build_network(config, data.id, device)),
       objective_(make_objective(config.objective)),
+      network_(build_network(config, *objective_, data.id, device)),
       miner_(config.mining.miner == "none" ? nullptr : make_miner(config.mining.miner)),
       first_miner_(config.mining.miner == "none"
                        ? nullptr
@@ -59,7 +62,8 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
   if (miner_ == nullptr) return;
   const auto pool =
       draw_pool(data.outliers.size(), config.mining.pool, static_cast<uint64_t>(config.seed), 0);
-  check_select(pool, select_count(), config.mining.max_per_image);  // now, not after the first scoring
+  check_select(pool, select_count(), config.mining.max_per_image,
+               config.mining.skip);  // now, not after the first scoring
 }
 
 // Algorithm 2. An epoch that was interrupted goes on at batch_ with the outliers it had.
@@ -67,21 +71,20 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
                   const std::function<void()>& checkpoint) {
   const auto seed = static_cast<uint64_t>(config_.seed);
   const FeatureExtractor extract = extractor();
-  while (epoch_ < config_.train.epochs) {
+  if (epoch_ == 0 && batch_ == 0) prepare_network();
+  while (epoch_ < epochs()) {
     const std::vector<Crop> id = id_crops(data_, seed, epoch_);  // D_in, in this epoch's order
+    if (batch_ == 0 && epoch_ == config_.train.pretrain) optimiser_.reset();
     if (batch_ == 0 && mines(epoch_)) {
       const Stopwatch watch(mine_seconds_);
-      const Miner& miner = epoch_ == 0 ? *first_miner_ : *miner_;
-      if (epoch_ == 0 && miner.uses_posterior()) calibrate_batch_norm(id);
+      const Miner& miner = epoch_ == config_.train.pretrain ? *first_miner_ : *miner_;
+      if (epoch_ == 0 && miner.uses_features()) calibrate_batch_norm(id);
       // P_t(w) = N(σ⁻² A⁻¹ Φy, A⁻¹), A = σ⁻² ΦΦᵀ + Σ⁻¹; the prior N(0, Σ) while the queue is empty.
       const Posterior posterior(queue_.statistics(data_, extract), config_.posterior);
       // D_pool: S outliers, anew every epoch.
       const std::vector<Crop> pool = draw_pool(data_.outliers.size(), config_.mining.pool, seed, epoch_);
       // w_t ~ P_t; D_out: the N of the pool with the largest Ĝ(x) = −|w_tᵀ φ(x)|.
-      Mined mined = mine(
-          miner,
-          {pool, select_count(), config_.mining.max_per_image, extract.outliers, &posterior, seed, epoch_},
-          mined_);
+      Mined mined = mine(miner, mining_task(pool, extract, posterior), mined_);
       mined_ = std::move(mined.crops);
       diagnostics_ = mined.diagnostics;
     }
@@ -89,7 +92,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       checkpoint();
       return false;
     }
-    if (mines(epoch_ + 1) && miner_->uses_posterior()) {
+    if (mines(epoch_) && mines(epoch_ + 1) && miner_->uses_posterior()) {
       const Stopwatch watch(queue_seconds_);
       queue_.push(epoch_, id, mined_, extract);  // Q: the last epochs' φ(x); from it Φ and the posterior
     }
@@ -100,15 +103,17 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
     sums_.zero_();
     mine_seconds_ = train_seconds_ = queue_seconds_ = 0;
     checkpoint();
-    if (interrupted() && epoch_ < config_.train.epochs) return false;
+    if (interrupted() && epoch_ < epochs()) return false;
   }
   return true;
 }
 
 bool Trainer::mines(int64_t epoch) const {
-  const int64_t last = config_.mining.until == 0 ? config_.train.epochs : config_.mining.until;
-  return miner_ != nullptr && epoch < std::min(last, config_.train.epochs);
+  const int64_t first = config_.train.pretrain, until = config_.mining.until;
+  return miner_ != nullptr && epoch >= first && epoch < epochs() && (until == 0 || epoch < first + until);
 }
+
+int64_t Trainer::epochs() const { return config_.train.pretrain + config_.train.epochs; }
 
 int64_t Trainer::select_count() const {
   if (config_.mining.select > 0) return config_.mining.select;
@@ -120,9 +125,55 @@ int64_t Trainer::batches() const {
   return (static_cast<int64_t>(data_.train_rows.size()) + config_.train.batch - 1) / config_.train.batch;
 }
 
+// Each of the two stages goes through the schedule as a whole.
 double Trainer::rate(int64_t batch) const {
-  const auto done = static_cast<double>(epoch_ * batches() + batch);
-  return learning_rate(config_.train, done / static_cast<double>(config_.train.epochs * batches()));
+  const bool pretrains = epoch_ < config_.train.pretrain;
+  const int64_t first = pretrains ? 0 : config_.train.pretrain;
+  const int64_t epochs = pretrains ? config_.train.pretrain : config_.train.epochs;
+  const auto done = static_cast<double>((epoch_ - first) * batches() + batch);
+  return learning_rate(config_.train, epochs, done / static_cast<double>(epochs * batches()));
+}
+
+MiningTask Trainer::mining_task(const std::vector<Crop>& pool, const FeatureExtractor& extract,
+                                const Posterior& posterior) const {
+  MiningTask task{pool,
+                  select_count(),
+                  config_.mining.max_per_image,
+                  extract.outliers,
+                  &posterior,
+                  static_cast<uint64_t>(config_.seed),
+                  epoch_,
+                  config_.mining.skip,
+                  {},
+                  {}};
+  task.logits = [this](const at::Tensor& features) {
+    const at::NoGradGuard no_grad;
+    return network_->logits(features);
+  };
+  task.id_score = [this, logits = task.logits](const at::Tensor& features) {
+    return score_logits(config_.score, logits(features));
+  };
+  return task;
+}
+
+// Some networks (net/density.cpp) learn from images as they are, before any training.
+void Trainer::prepare_network() {
+  constexpr int64_t kMost = 10000;
+  if (objective_->head() != "density") return;
+  const auto images = [&](const ImageSet& set, const Augmentation& cut_as, const std::vector<int64_t>& rows) {
+    std::vector<Crop> crops;
+    for (const int64_t row : rows) crops.push_back({row, 0});
+    return cut(set, crops.data(), static_cast<int64_t>(crops.size()), cut_as).to(device_);
+  };
+  Stream stream(config_.seed, "prepare");
+  std::vector<int64_t> id_rows;
+  const auto trained = static_cast<int64_t>(data_.train_rows.size());
+  for (const int64_t i : sample(trained, std::min(trained, kMost), stream)) {
+    id_rows.push_back(data_.train_rows[i]);
+  }
+  const auto outlier_rows = sample(data_.outliers.size(), std::min(data_.outliers.size(), kMost), stream);
+  network_->prepare(images(data_.id, plain(config_.data.size), id_rows),
+                    images(data_.outliers, data_.outlier_cut, outlier_rows));
 }
 
 // BatchNorm's running statistics start at 0 and 1, with which features explode through the layers: before the
@@ -152,7 +203,7 @@ bool Trainer::train_epoch(const std::vector<Crop>& id) {
   const Stopwatch watch(train_seconds_);
   Stream stream(config_.seed, "outlier-order", epoch_);
   const auto outlier_order = permutation(static_cast<int64_t>(mined_.size()), stream);
-  Progress bar(fmt::format("epoch {}/{}", epoch_ + 1, config_.train.epochs), batches() - batch_, "batches");
+  Progress bar(fmt::format("epoch {}/{}", epoch_ + 1, epochs()), batches() - batch_, "batches");
   network_->train(true);
   while (batch_ < batches()) {
     train_batch(id, outlier_order);
@@ -170,41 +221,83 @@ bool Trainer::train_epoch(const std::vector<Crop>& id) {
 
 // One step on a mixed batch: BatchNorm sees ID images and outliers together.
 void Trainer::train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order) {
-  const int64_t batch = config_.train.batch, outlier_batch = config_.train.outlier_batch;
-  const int64_t first = batch_ * batch,
+  const int64_t batch = config_.train.batch, first = batch_ * batch,
                 count = std::min<int64_t>(batch, static_cast<int64_t>(id.size()) - first);
-  std::vector<int64_t> rows;
-  for (int64_t i = first; i < first + count; ++i) rows.push_back(id[i].image);
-  const at::Tensor labels = data_.id.labels.index_select(0, at::tensor(rows, at::kLong)).to(device_);
-  at::Tensor images = cut(data_.id, &id[first], count, data_.id_cut);
-  if (!mined_.empty()) {  // as many outliers as belong to this many ID images, round the mined set
-    std::vector<Crop> outliers;
-    for (int64_t i = 0; i < (count * outlier_batch + batch - 1) / batch; ++i) {
-      outliers.push_back(mined_[outlier_order[(batch_ * outlier_batch + i) % outlier_order.size()]]);
-    }
-    images = at::cat({images, cut(data_.outliers, outliers.data(), outliers.size(), data_.outlier_cut)});
+  const std::vector<Crop> id_batch = views(&id[first], count);
+  const std::vector<Crop> outliers = outlier_batch(count, outlier_order);
+  const auto id_count = static_cast<int64_t>(id_batch.size()),
+             outlier_count = static_cast<int64_t>(outliers.size());
+  at::Tensor images = cut(data_.id, id_batch.data(), id_count, data_.id_cut);
+  if (outlier_count > 0) {
+    images = at::cat({images, cut(data_.outliers, outliers.data(), outlier_count, data_.outlier_cut)});
   }
-  const at::Tensor logits = network_->logits(network_->features(images.to(device_)));
-  const at::Tensor id_logits = logits.narrow(0, 0, count),
-                   outlier_logits = logits.narrow(0, count, logits.size(0) - count);
-  const Loss loss = (*objective_)(id_logits, labels, outlier_logits);
+  const at::Tensor labels = labels_of(id_batch).to(device_);
+  const at::Tensor outputs = network_->logits(network_->features(images.to(device_)));
+  const at::Tensor id_outputs = outputs.narrow(0, 0, id_count),
+                   outlier_outputs = outputs.narrow(0, id_count, outlier_count);
+  const Loss loss = (*objective_)(id_outputs, labels, outlier_outputs, chance(outlier_count).to(device_));
   loss.total.backward();
   optimiser_.step(rate(batch_));
+  network_->after_step();
+  add_to_sums(loss, id_outputs.detach(), labels, outlier_outputs.detach());
+}
 
+// The crops of `count` ID images, as often as the objective wants to see each.
+std::vector<Crop> Trainer::views(const Crop* id, int64_t count) const {
+  std::vector<Crop> crops(id, id + count);
+  for (int64_t view = 1; view < objective_->views(); ++view) {
+    for (int64_t i = 0; i < count; ++i) {
+      crops.push_back({id[i].image, Stream(id[i].seed, "view", view).bits64()});
+    }
+  }
+  return crops;
+}
+
+// As many outliers as belong to `count` ID images, round the mined set.
+std::vector<Crop> Trainer::outlier_batch(int64_t count, const std::vector<int64_t>& order) const {
+  std::vector<Crop> crops;
+  if (mined_.empty()) return crops;
+  const int64_t batch = config_.train.batch, outlier_batch = config_.train.outlier_batch;
+  for (int64_t i = 0; i < (count * outlier_batch + batch - 1) / batch; ++i) {
+    crops.push_back(mined_[order[(batch_ * outlier_batch + i) % order.size()]]);
+  }
+  return crops;
+}
+
+at::Tensor Trainer::labels_of(const std::vector<Crop>& crops) const {
+  std::vector<int64_t> rows;
+  for (const Crop& crop : crops) rows.push_back(crop.image);
+  return data_.id.labels.index_select(0, at::tensor(rows, at::kLong));
+}
+
+at::Tensor Trainer::chance(int64_t count) const {
+  Stream stream(config_.seed, "chance", epoch_, batch_);
+  at::Tensor draws = at::empty({count});
+  for (int64_t i = 0; i < count; ++i) draws.data_ptr<float>()[i] = static_cast<float>(stream.uniform());
+  return draws;
+}
+
+void Trainer::add_to_sums(const Loss& loss, const at::Tensor& id_outputs, const at::Tensor& labels,
+                          const at::Tensor& outlier_outputs) {
   const at::NoGradGuard no_grad;
-  const auto n = static_cast<double>(count);
-  const at::Tensor correct = (id_logits.argmax(1) == labels).sum();
+  const auto classes = static_cast<int64_t>(data_.id.class_names.size());
+  const auto logits = [&](const at::Tensor& outputs) {
+    return classifies() ? outputs.narrow(1, 0, classes) : outputs;
+  };
+  const auto n = static_cast<double>(id_outputs.size(0));
   const std::vector<at::Tensor> row = {
       loss.total * n,
       loss.classification * n,
       loss.regularisation * n,
-      energy(id_logits).sum(),
-      energy(outlier_logits).sum(),
-      correct.to(at::kFloat),
-      at::full({}, n, logits.options()),
-      at::full({}, static_cast<double>(outlier_logits.size(0)), logits.options())};
+      energy(logits(id_outputs)).sum(),
+      energy(logits(outlier_outputs)).sum(),
+      (logits(id_outputs).argmax(1) == labels).sum().to(at::kFloat),
+      at::full({}, n, id_outputs.options()),
+      at::full({}, static_cast<double>(outlier_outputs.size(0)), id_outputs.options())};
   sums_ += at::stack(row).to(at::kDouble);
 }
+
+bool Trainer::classifies() const { return objective_->head() != "projection"; }
 
 at::Tensor Trainer::features(const ImageSet& images, const Augmentation& augmentation, const Crop* crops,
                              int64_t count) const {
@@ -221,18 +314,20 @@ FeatureExtractor Trainer::extractor() const {
 }
 
 std::optional<double> Trainer::validation_accuracy() const {
-  if (data_.validation_rows.empty()) return std::nullopt;
+  if (data_.validation_rows.empty() || !classifies()) return std::nullopt;
   std::vector<Crop> crops;
   for (int64_t row : data_.validation_rows) crops.push_back({row, 0});
   const auto count = static_cast<int64_t>(crops.size());
-  const at::Tensor labels = data_.id.labels.index_select(0, at::tensor(data_.validation_rows, at::kLong));
+  const auto classes = static_cast<int64_t>(data_.id.class_names.size());
+  const at::Tensor labels = labels_of(crops);
   int64_t correct = 0;
   for (int64_t first = 0; first < count; first += config_.train.batch) {
     const int64_t size = std::min(config_.train.batch, count - first);
     const at::NoGradGuard no_grad;
     const at::Tensor logits =
         network_->logits(features(data_.id, plain(config_.data.size), &crops[first], size));
-    correct += (logits.argmax(1).cpu() == labels.narrow(0, first, size)).sum().item<int64_t>();
+    correct +=
+        (logits.narrow(1, 0, classes).argmax(1).cpu() == labels.narrow(0, first, size)).sum().item<int64_t>();
   }
   return static_cast<double>(correct) / static_cast<double>(count);
 }
@@ -248,7 +343,7 @@ EpochReport Trainer::summary() const {
   report.regularisation = mean(kRegularisation, kIds);
   report.id_energy = mean(kIdEnergy, kIds);
   if (!mined_.empty()) report.outlier_energy = mean(kOutlierEnergy, kOutliers);
-  report.train_accuracy = mean(kCorrect, kIds);
+  if (classifies()) report.train_accuracy = mean(kCorrect, kIds);
   report.validation_accuracy = validation_accuracy();
   report.mining = diagnostics_;
   report.mine_seconds = mine_seconds_;

@@ -25,7 +25,7 @@ struct EpochReport {
   double loss, classification_loss, regularisation;
   double id_energy;
   std::optional<double> outlier_energy;
-  double train_accuracy;
+  std::optional<double> train_accuracy;  // and the next: empty where the network does not classify
   std::optional<double> validation_accuracy;
   std::optional<MiningDiagnostics> mining;  // empty where no outliers were mined this epoch
   double mine_seconds, train_seconds, queue_seconds;
@@ -47,6 +47,7 @@ class Trainer {
 
   const Config& config() const { return config_; }
   int64_t epoch() const { return epoch_; }  // epochs that are complete
+  int64_t epochs() const;                   // of both stages
   const std::shared_ptr<Network>& network() const { return network_; }
 
  private:
@@ -67,10 +68,20 @@ class Trainer {
   int64_t select_count() const;
   int64_t batches() const;
   double rate(int64_t batch) const;  // of a batch of this epoch
+  MiningTask mining_task(const std::vector<Crop>& pool, const FeatureExtractor& extract,
+                         const Posterior& posterior) const;
+  void prepare_network();
   void calibrate_batch_norm(const std::vector<Crop>& id);
   bool train_epoch(const std::vector<Crop>& id);
   bool weights_finite() const;
   void train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order);
+  std::vector<Crop> views(const Crop* id, int64_t count) const;
+  std::vector<Crop> outlier_batch(int64_t count, const std::vector<int64_t>& order) const;
+  at::Tensor labels_of(const std::vector<Crop>& crops) const;
+  at::Tensor chance(int64_t count) const;
+  void add_to_sums(const Loss& loss, const at::Tensor& id_outputs, const at::Tensor& labels,
+                   const at::Tensor& outlier_outputs);
+  bool classifies() const;
   at::Tensor features(const ImageSet& images, const Augmentation& cut, const Crop* crops,
                       int64_t count) const;
   FeatureExtractor extractor() const;
@@ -80,8 +91,8 @@ class Trainer {
   const Config config_;
   const TrainingData& data_;
   const at::Device device_;
-  std::shared_ptr<Network> network_;
   std::unique_ptr<Objective> objective_;
+  std::shared_ptr<Network> network_;
   std::unique_ptr<Miner> miner_, first_miner_;  // of all epochs but the first, and of that; null with none
   Nesterov optimiser_;
   Queue queue_;

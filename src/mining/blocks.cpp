@@ -1,0 +1,54 @@
+#include "mining/blocks.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "core/progress.h"
+#include "core/runtime.h"
+
+namespace poem {
+namespace {
+
+constexpr int64_t kBlock = 2000;  // crops scored at a time
+
+}  // namespace
+
+void each_block(const MiningTask& task,
+                const std::function<void(int64_t first, const at::Tensor& features)>& visit) {
+  const auto size = static_cast<int64_t>(task.pool.size());
+  Progress bar("scoring the pool", size, "images");
+  for (int64_t first = 0; first < size; first += kBlock) {
+    stop_if_interrupted();
+    const int64_t count = std::min(kBlock, size - first);
+    visit(first, task.features(&task.pool[first], count));
+    bar.advance(count);
+  }
+}
+
+void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t first) {
+  const at::Tensor values = scores.to(at::kCPU, at::kFloat).contiguous();
+  std::copy_n(values.data_ptr<float>(), values.numel(), out.data() + first);
+}
+
+PoolScores boundary_scores(const MiningTask& task, const at::Tensor& weights) {
+  const size_t size = task.pool.size();
+  const bool several = weights.size(1) > 1;
+  PoolScores scores;
+  scores.logit.resize(size);
+  scores.rank.resize(size);
+  scores.other.resize(several ? size : 0);
+  double spread = 0;
+  each_block(task, [&](int64_t first, const at::Tensor& features) {
+    const at::Tensor logits = features.mm(weights.to(features.options())).cpu();  // f(x) = wᵀφ(x)
+    copy_scores(logits.select(1, 0), scores.logit, first);
+    copy_scores(-logits.select(1, 0).abs(), scores.rank, first);
+    if (!several) return;
+    copy_scores(-logits.select(1, 1).abs(), scores.other, first);
+    spread += logits.std(1).sum().item<double>();
+  });
+  if (several) scores.spread = spread / static_cast<double>(std::max<size_t>(size, 1));
+  return scores;
+}
+
+}  // namespace poem

@@ -1,0 +1,24 @@
+// Goes through the pool in blocks, so that only what a miner keeps of each outlives it.
+//
+//   each_block(task, [&](int64_t first, const at::Tensor& features) { … });
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+#include "mining/miner.h"
+
+namespace poem {
+
+// `visit` gets a block's first pool entry and its features, n×m on the device.
+void each_block(const MiningTask& task,
+                const std::function<void(int64_t first, const at::Tensor& features)>& visit);
+
+// Copies a column of scores to where the block's entries lie.
+void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t first);
+
+// Ranks by the boundary score −|wᵀφ(x)| of the first column w of `weights` (m×d). A second column gives the
+// overlap of two draws' choices, all of them the spread.
+PoolScores boundary_scores(const MiningTask& task, const at::Tensor& weights);
+
+}  // namespace poem

@@ -1,0 +1,26 @@
+// The outliers that look most like ID to the run's own score. With objective outlier_class and score reject
+// it is NTOM (Chen et al. 2021): the smallest p(K+1) first, after mining.skip of the pool.
+#include <ATen/ATen.h>
+
+#include "mining/blocks.h"
+
+namespace poem {
+namespace {
+
+class GreedyMiner : public Miner {
+ public:
+  PoolScores score(const MiningTask& task) const override {
+    PoolScores scores;
+    scores.rank.resize(task.pool.size());
+    each_block(task, [&](int64_t first, const at::Tensor& features) {
+      copy_scores(task.id_score(features), scores.rank, first);
+    });
+    return scores;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Miner> make_greedy_miner() { return std::make_unique<GreedyMiner>(); }
+
+}  // namespace poem

@@ -1,0 +1,29 @@
+// The boundary score −|z_{K+1}| of the network's own output for outliers: how the paper's appendix on POEM
+// (K+1) can also be read, without a posterior.
+#include <ATen/ATen.h>
+
+#include "mining/blocks.h"
+
+namespace poem {
+namespace {
+
+class LogitMiner : public Miner {
+ public:
+  PoolScores score(const MiningTask& task) const override {
+    PoolScores scores;
+    scores.logit.resize(task.pool.size());
+    scores.rank.resize(task.pool.size());
+    each_block(task, [&](int64_t first, const at::Tensor& features) {
+      const at::Tensor logit = task.logits(features).select(1, -1);
+      copy_scores(logit, scores.logit, first);
+      copy_scores(-logit.abs(), scores.rank, first);
+    });
+    return scores;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Miner> make_logit_miner() { return std::make_unique<LogitMiner>(); }
+
+}  // namespace poem

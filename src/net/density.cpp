@@ -1,0 +1,179 @@
+// The network of CCU (Meinke and Hein 2020): a backbone's softmax p(y|x) mixed with two densities of the
+// pixels, p_in for ID images and p_out for outliers,
+//   p̂(y|x) = [p(y|x) p_in(x) + p_out(x) / K] / [p_in(x) + p_out(x)],
+// so that far from all ID images the prediction is provably uniform. Both are mixtures of Gaussians with one
+// variance each, in a metric in which ID images are white.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "net/network.h"
+
+namespace poem {
+namespace {
+
+// log of Σ_k α_k N(u; μ_k, σ_k² I), without the constant that all mixtures of a metric share.
+struct Mixture {
+  at::Tensor means, log_variances, log_weights;  // components×D, components, components (not normalised)
+
+  at::Tensor log_density(const at::Tensor& u) const {
+    const at::Tensor squares = distances(u, means);
+    const auto dimensions = static_cast<double>(u.size(1));
+    return at::logsumexp(at::log_softmax(log_weights, 0) - 0.5 * dimensions * log_variances -
+                             0.5 * squares * (-log_variances).exp(),
+                         1);
+  }
+
+  static at::Tensor distances(const at::Tensor& u, const at::Tensor& means) {  // squared, rows × components
+    return (u.square().sum(1, true) + means.square().sum(1) - 2 * u.mm(means.t())).clamp_min(0);
+  }
+};
+
+class Density : public Network {
+ public:
+  Density(const NetworkSpec& spec, std::unique_ptr<Network> inner, uint64_t seed)
+      : Network(spec), inner_(std::move(inner)), seed_(seed) {
+    const int64_t dimensions = spec.channels * spec.pixels, k = spec.components;
+    centre_ = at::zeros({dimensions});
+    whiten_ = at::eye(dimensions);
+    for (Mixture* mixture : {&in_, &out_}) {
+      *mixture = {at::zeros({k, dimensions}), at::zeros({k}), at::zeros({k})};
+    }
+    learn(true);
+  }
+
+  // The last two columns are log p_in and log p_out.
+  at::Tensor features(const at::Tensor& images) override {
+    const at::Tensor u = white(images);
+    return at::cat(
+        {inner_->features(images), in_.log_density(u).unsqueeze(1), out_.log_density(u).unsqueeze(1)}, 1);
+  }
+
+  at::Tensor logits(const at::Tensor& features) override {
+    const int64_t m = inner_->feature_count();
+    const at::Tensor densities = features.narrow(1, m, 2);
+    const at::Tensor log_in = densities.narrow(1, 0, 1), log_out = densities.narrow(1, 1, 1);
+    const at::Tensor log_p = at::log_softmax(inner_->logits(features.narrow(1, 0, m)), 1);
+    const at::Tensor uniform = log_out - std::log(static_cast<double>(log_p.size(1)));
+    return at::cat({at::logaddexp(log_p + log_in, uniform) - at::logaddexp(log_in, log_out), densities}, 1);
+  }
+
+  int64_t feature_count() const override { return inner_->feature_count() + 2; }
+  Named parameters() const override { return inner_->parameters(); }
+
+  Named buffers() const override {
+    Named named = inner_->buffers();
+    named.insert(named.end(), {{"density.centre", centre_},
+                               {"density.whiten", whiten_},
+                               {"density.in.means", in_.means},
+                               {"density.in.log_variances", in_.log_variances},
+                               {"density.in.log_weights", in_.log_weights},
+                               {"density.out.means", out_.means},
+                               {"density.out.log_variances", out_.log_variances},
+                               {"density.out.log_weights", out_.log_weights}});
+    return named;
+  }
+
+  void train(bool on) override { inner_->train(on); }
+
+  void to(const at::Device& device) override {
+    inner_->to(device);
+    for (auto& [name, tensor] : buffers()) tensor.set_data(tensor.to(device));
+  }
+
+  void prepare(const at::Tensor& id_images, const at::Tensor& outlier_images) override;
+
+  // The mixtures take a step of their own rate, and outliers stay at least twice as wide as any ID Gaussian.
+  void after_step() override {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor* tensor : learned()) {
+      if (!tensor->grad().defined()) continue;
+      tensor->sub_(tensor->grad(), spec_.density_rate);
+      tensor->mutable_grad().reset();
+    }
+    out_.log_variances.copy_(at::max(out_.log_variances, in_.log_variances.max() + std::log(4.0)));
+  }
+
+ private:
+  std::vector<at::Tensor*> learned() {
+    return {&in_.means,  &in_.log_variances,  &in_.log_weights,
+            &out_.means, &out_.log_variances, &out_.log_weights};
+  }
+
+  void learn(bool on) {
+    for (at::Tensor* tensor : learned()) tensor->requires_grad_(on);
+  }
+
+  at::Tensor white(const at::Tensor& images) const {
+    return (images.flatten(1).to(centre_.scalar_type()) / 255 - centre_).mm(whiten_);
+  }
+
+  void set_metric(const at::Tensor& id_images);
+  void place(Mixture& mixture, const at::Tensor& u, const char* stream);
+
+  std::unique_ptr<Network> inner_;
+  const uint64_t seed_;
+  at::Tensor centre_, whiten_;  // u = (x/255 − centre) whiten
+  Mixture in_, out_;
+};
+
+// ‖u‖² is Mahalanobis' distance of the ID pixels, their covariance raised by a millionth of its trace:
+// directions in which ID images do not vary at all must not decide alone.
+void Density::set_metric(const at::Tensor& id_images) {
+  const at::Tensor x = id_images.flatten(1).to(at::kDouble) / 255;
+  centre_.copy_(x.mean(0));
+  const at::Tensor difference = x - x.mean(0);
+  at::Tensor covariance = difference.t().mm(difference) / static_cast<double>(x.size(0));
+  covariance.diagonal().add_(1e-6 * covariance.diagonal().sum() + 1e-12);
+  const at::Tensor lower = at::linalg_cholesky(covariance);
+  const at::Tensor identity = at::eye(lower.size(0), lower.options());
+  whiten_.copy_(at::linalg_solve_triangular(lower, identity, /*upper=*/false).t());
+}
+
+// Lloyd's iterations from images drawn at random; a component nobody is near stays where it is.
+void Density::place(Mixture& mixture, const at::Tensor& u, const char* stream_name) {
+  constexpr int kIterations = 10;
+  const int64_t n = u.size(0), k = mixture.means.size(0);
+  Stream stream(seed_, stream_name);
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < k; ++i) rows.push_back(static_cast<int64_t>(stream.below(n)));
+  at::Tensor means = u.index_select(0, at::tensor(rows, u.options().dtype(at::kLong)));
+  at::Tensor counts, squares;
+  for (int i = 0; i < kIterations; ++i) {
+    const auto [nearest_square, nearest] = Mixture::distances(u, means).min(1);
+    const at::Tensor one = at::ones({n}, u.options());
+    counts = at::zeros({k}, u.options()).index_add_(0, nearest, one);
+    squares = at::zeros({k}, u.options()).index_add_(0, nearest, nearest_square);
+    const at::Tensor sums = at::zeros_like(means).index_add_(0, nearest, u);
+    means = at::where((counts > 0).unsqueeze(1), sums / counts.clamp_min(1).unsqueeze(1), means);
+  }
+  // A cluster of few images says little about its own width: it shares that of all.
+  const auto dimensions = static_cast<double>(u.size(1));
+  const at::Tensor overall = squares.sum() / static_cast<double>(n) / dimensions;
+  mixture.means.copy_(means);
+  mixture.log_variances.copy_((overall + 1e-6).log().expand({k}));
+  mixture.log_weights.copy_((counts + 1).log());
+}
+
+void Density::prepare(const at::Tensor& id_images, const at::Tensor& outlier_images) {
+  const at::NoGradGuard no_grad;
+  if (id_images.flatten(1).size(1) != centre_.size(0))
+    throw Error("objective.name", "ccu needs images of the network's own size", "set data.size to it");
+  set_metric(id_images);
+  place(in_, white(id_images), "density-in");
+  place(out_, white(outlier_images), "density-out");
+  after_step();  // the outliers' variances
+}
+
+}  // namespace
+
+std::unique_ptr<Network> make_density(const NetworkSpec& spec, std::unique_ptr<Network> inner,
+                                      uint64_t seed) {
+  return std::make_unique<Density>(spec, std::move(inner), seed);
+}
+
+}  // namespace poem

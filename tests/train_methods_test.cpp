@@ -1,0 +1,147 @@
+// Every method trains through the one epoch loop; what is special to some of them.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/file.h"
+#include "expect_error.h"
+#include "temporary_folder.h"
+#include "train/run.h"
+#include "train/trainer.h"
+
+namespace poem {
+namespace {
+
+const c10::Device kCpu(c10::kCPU);
+
+Config base(const std::vector<std::string>& assignments) {
+  TemporaryFolder folder;
+  write_file(folder / "c.yaml", R"(
+data: {train: "world:train:80", outliers: "world:outliers:120", validation: 0.1}
+network: {name: wideresnet, depth: 10}
+mining: {pool: 100}
+train: {epochs: 2, batch: 32, outlier_batch: 32, learning_rate: 0.02}
+queue: {epochs: 2}
+)");
+  return read_config(folder / "c.yaml", assignments);
+}
+
+const std::vector<std::vector<std::string>> kMethods = {
+    {"objective.name=oe", "objective.beta=0.5", "mining.miner=random", "score=msp"},
+    {"objective.name=sofl", "objective.beta=5", "mining.miner=random", "train.pretrain=1"},
+    {"objective.name=ccu", "mining.miner=random", "objective.components=5", "score=msp"},
+    {"objective.name=outlier_class", "objective.beta=1", "mining.miner=greedy", "mining.skip=0.1"},
+    {"objective.name=outlier_class", "objective.beta=1", "mining.miner=thompson"},
+    {"objective.name=outlier_class", "objective.beta=1", "mining.miner=logit"},
+    {"mining.miner=mean"},
+    {"mining.miner=greedy"},
+    {"objective.name=supcon", "mining.miner=none", "train.warmup=1", "augment.min_area=0.2",
+     "augment.grey=0.2", "augment.brightness=0.4", "augment.jitter_share=0.8"},
+};
+
+struct Trained {
+  explicit Trained(const Config& c) : config(c), data(load_training_data(c)), trainer(config, data, kCpu) {}
+  bool run(int64_t stop_after = 0, TensorFile* state = nullptr) {
+    return trainer.run([&](const EpochReport& report) { reports.push_back(report); },
+                       [&] {
+                         if (state == nullptr || trainer.epoch() != stop_after) return;
+                         TensorFile live;
+                         trainer.store(live);
+                         write_safetensors(folder / "state",
+                                           live);  // a copy: training goes on in the tensors
+                         *state = read_safetensors(folder / "state");
+                       });
+  }
+  TemporaryFolder folder;
+  Config config;
+  TrainingData data;
+  Trainer trainer;
+  std::vector<EpochReport> reports;
+};
+
+TEST(Methods, TrainAndResumeToTheSameBits) {
+  for (const auto& method : kMethods) {
+    Trained whole(base(method)), rest(base(method));
+    TensorFile middle;
+    ASSERT_TRUE(whole.run(1, &middle)) << method[0];
+    rest.trainer.load(middle);
+    ASSERT_TRUE(rest.run());
+    ASSERT_EQ(whole.reports.size(), static_cast<size_t>(whole.trainer.epochs()));
+    EXPECT_TRUE(std::isfinite(whole.reports.back().loss)) << method[0];
+    TensorFile a, b;
+    whole.trainer.store(a);
+    rest.trainer.store(b);
+    for (const auto& [name, tensor] : a.tensors) {
+      if (name == "seconds") continue;
+      EXPECT_TRUE(at::equal(tensor, b.tensor(name))) << method[0] << " " << name;
+    }
+  }
+}
+
+TEST(Methods, LearnOnlyWithTheirOwnOutputs) {
+  const auto outputs = [](const std::vector<std::string>& method) {
+    return Trained(base(method)).trainer.network()->spec().classes;
+  };
+  EXPECT_EQ(outputs(kMethods[0]), 8);
+  EXPECT_EQ(outputs(kMethods[1]), 8 + 5);
+  EXPECT_EQ(outputs(kMethods[2]), 8 + 2);
+  EXPECT_EQ(outputs(kMethods[3]), 8 + 1);
+  EXPECT_EQ(outputs(kMethods[8]), 128);
+}
+
+TEST(Methods, AContrastiveNetworkHasNoAccuracy) {
+  Trained training(base(kMethods[8]));
+  ASSERT_TRUE(training.run());
+  EXPECT_FALSE(training.reports.back().train_accuracy.has_value());
+  EXPECT_FALSE(training.reports.back().validation_accuracy.has_value());
+}
+
+TEST(Pretraining, IsAStageOfItsOwnOnIdAlone) {
+  Trained training(base({"objective.name=sofl", "mining.miner=random", "train.pretrain=3", "train.epochs=2",
+                         "train.schedule=cosine"}));
+  ASSERT_TRUE(training.run());
+  ASSERT_EQ(training.reports.size(), 5u);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_FALSE(training.reports[epoch].mining.has_value());
+    EXPECT_FALSE(training.reports[epoch].outlier_energy.has_value());
+  }
+  EXPECT_TRUE(training.reports[3].mining.has_value());
+  // 72 images in batches of 32: the last of three steps an epoch is step 8 of 9, then 5 of 6.
+  const auto cosine = [](double progress) { return 0.02 * 0.5 * (1 + std::cos(M_PI * progress)); };
+  EXPECT_NEAR(training.reports[2].learning_rate, cosine(8.0 / 9), 1e-12);
+  EXPECT_NEAR(training.reports[3].learning_rate, cosine(2.0 / 6), 1e-12);
+  EXPECT_NEAR(training.reports[4].learning_rate, cosine(5.0 / 6), 1e-12);
+}
+
+TEST(Methods, WhatDoesNotFitTogetherIsAnError) {
+  expect_error([] { base({"objective.name=oe", "mining.miner=none"}); }, {"oe", "mining.miner"});
+  expect_error([] { base({"mining.miner=logit"}); }, {"logit", "outlier_class"});
+  expect_error([] { base({"mining.miner=greedly"}); }, {"greedly", "greedy"});
+  expect_error([] { base({"objective.name=ou"}); }, {"'ou'", "oe"});
+}
+
+TEST(Evaluation, EveryFewEpochsGoesIntoTheMetrics) {
+  TemporaryFolder folder;
+  Config config = base({"train.epochs=4", "train.evaluate_every=2", "mining.miner=random"});
+  config.data.test = "world:test:40";
+  config.data.ood = {"digits=world:digits:30"};
+  ASSERT_TRUE(start_run(config, folder / "run", false, kCpu).finished);
+  std::istringstream lines(read_file(folder / "run/metrics.jsonl"));
+  int epoch = 0;
+  nlohmann::json last;
+  for (std::string line; std::getline(lines, line);) {
+    last = nlohmann::json::parse(line);
+    EXPECT_EQ(last.contains("results"), ++epoch % 2 == 0);
+  }
+  EXPECT_EQ(last["results"], nlohmann::json::parse(read_file(folder / "run/results.json")));
+  config.train.evaluate_every = 0;  // looking changes nothing
+  ASSERT_TRUE(start_run(config, folder / "blind", false, kCpu).finished);
+  EXPECT_EQ(read_file(folder / "run/detector.safetensors"), read_file(folder / "blind/detector.safetensors"));
+}
+
+}  // namespace
+}  // namespace poem
