@@ -16,6 +16,8 @@
 namespace poem {
 namespace {
 
+constexpr double kRaise = 1e-4;
+
 // log of Σ_k α_k N(u; μ_k, σ_k² I), without the constant that all mixtures of a metric share.
 struct Mixture {
   at::Tensor means, log_variances, log_weights;  // components×D, components, components (not normalised)
@@ -121,14 +123,14 @@ class Density : public Network {
   Mixture in_, out_;
 };
 
-// ‖u‖² is Mahalanobis' distance of the ID pixels, their covariance raised by a millionth of its trace:
-// directions in which ID images do not vary at all must not decide alone.
+// ‖u‖² is Mahalanobis' distance of the ID pixels, their covariance raised by a share of its trace: there are
+// about as many pixels as images, so the directions of least variance are mostly chance and must not decide.
 void Density::set_metric(const at::Tensor& id_images) {
   const at::Tensor x = id_images.flatten(1).to(at::kDouble) / 255;
   centre_.copy_(x.mean(0));
   const at::Tensor difference = x - x.mean(0);
   at::Tensor covariance = difference.t().mm(difference) / static_cast<double>(x.size(0));
-  covariance.diagonal().add_(1e-6 * covariance.diagonal().sum() + 1e-12);
+  covariance.diagonal().add_(kRaise * covariance.diagonal().sum() + 1e-12);
   const at::Tensor lower = at::linalg_cholesky(covariance);
   const at::Tensor identity = at::eye(lower.size(0), lower.options());
   whiten_.copy_(at::linalg_solve_triangular(lower, identity, /*upper=*/false).t());
@@ -151,11 +153,12 @@ void Density::place(Mixture& mixture, const at::Tensor& u, const char* stream_na
     const at::Tensor sums = at::zeros_like(means).index_add_(0, nearest, u);
     means = at::where((counts > 0).unsqueeze(1), sums / counts.clamp_min(1).unsqueeze(1), means);
   }
-  // A cluster of few images says little about its own width: it shares that of all.
+  // A cluster of few images says little about its own width and leans on that of all.
+  constexpr double kLean = 10;
   const auto dimensions = static_cast<double>(u.size(1));
-  const at::Tensor overall = squares.sum() / static_cast<double>(n) / dimensions;
+  const at::Tensor overall = squares.sum() / static_cast<double>(n);
   mixture.means.copy_(means);
-  mixture.log_variances.copy_((overall + 1e-6).log().expand({k}));
+  mixture.log_variances.copy_(((squares + kLean * overall) / (counts + kLean) / dimensions + 1e-6).log());
   mixture.log_weights.copy_((counts + 1).log());
 }
 

@@ -156,24 +156,20 @@ MiningTask Trainer::mining_task(const std::vector<Crop>& pool, const FeatureExtr
   return task;
 }
 
-// Some networks (net/density.cpp) learn from images as they are, before any training.
+// Some networks (net/density.cpp) learn from images before any training: from crops such as they will see.
 void Trainer::prepare_network() {
   constexpr int64_t kMost = 10000;
   if (objective_->head() != "density") return;
-  const auto images = [&](const ImageSet& set, const Augmentation& cut_as, const std::vector<int64_t>& rows) {
-    std::vector<Crop> crops;
-    for (const int64_t row : rows) crops.push_back({row, 0});
-    return cut(set, crops.data(), static_cast<int64_t>(crops.size()), cut_as).to(device_);
-  };
-  Stream stream(config_.seed, "prepare");
-  std::vector<int64_t> id_rows;
-  const auto trained = static_cast<int64_t>(data_.train_rows.size());
-  for (const int64_t i : sample(trained, std::min(trained, kMost), stream)) {
-    id_rows.push_back(data_.train_rows[i]);
+  const auto seed = static_cast<uint64_t>(config_.seed);
+  std::vector<Crop> id;
+  for (int64_t epoch = 0; static_cast<int64_t>(id.size()) < kMost;
+       ++epoch) {  // few images: several crops each
+    const std::vector<Crop> crops = id_crops(data_, seed, epoch);
+    id.insert(id.end(), crops.begin(), crops.end());
   }
-  const auto outlier_rows = sample(data_.outliers.size(), std::min(data_.outliers.size(), kMost), stream);
-  network_->prepare(images(data_.id, plain(config_.data.size), id_rows),
-                    images(data_.outliers, data_.outlier_cut, outlier_rows));
+  const std::vector<Crop> outliers = draw_pool(data_.outliers.size(), kMost, seed, 0);
+  network_->prepare(cut(data_.id, id.data(), kMost, data_.id_cut).to(device_),
+                    cut(data_.outliers, outliers.data(), kMost, data_.outlier_cut).to(device_));
 }
 
 // BatchNorm's running statistics start at 0 and 1, with which features explode through the layers: before the
