@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "core/error.h"
@@ -145,11 +145,7 @@ class StudyRun {
       while (next != missing.end() && children.running() < options_.jobs) start(*next++, children);
       settle(children.wait());
     }
-    if (!failures_.empty()) {
-      throw Error(failures_.front(),
-                  fmt::format("{} of {} networks failed", failures_.size(), plan_.networks.size()),
-                  "mend the study file; the same command goes on with the rest");
-    }
+    if (!failures_.empty()) throw failures_.front();
   }
 
   void start(size_t index, Children& children) {
@@ -171,11 +167,13 @@ class StudyRun {
     --networks_left_;
     ++networks_done_;
     if (ended.code == 0) return score_network(ended.id);
-    const StudyNetwork& network = plan_.networks[ended.id];
-    std::string failure = fmt::format("{}: {} ended with exit code {}: {}", study_.path, run_folder(network),
-                                      ended.code, last_line(log_path(network)));
-    spdlog::warn(failure);
-    failures_.push_back(std::move(failure));
+    const auto cell = std::find_if(plan_.cells.begin(), plan_.cells.end(),
+                                   [&](const StudyCell& c) { return c.network == ended.id; });
+    const std::string log = log_path(network(*cell));
+    failures_.emplace_back(fmt::format("{}: {}", study_.path, cell_name(study_, *cell)),
+                           fmt::format("training ended with exit code {}: {}", ended.code, last_line(log)),
+                           fmt::format("see {}; the same command tries again", log));
+    spdlog::info("{}", failures_.back().what());
   }
 
   // Every cell of a trained network.
@@ -233,7 +231,7 @@ class StudyRun {
   const StudyOptions& options_;
   const StudyPlan plan_;
   std::map<std::string, TestData> test_data_;  // by test_text
-  std::vector<std::string> failures_;
+  std::vector<Error> failures_;
   size_t networks_done_ = 0, networks_left_ = 0, cells_done_ = 0;
   Clock::time_point began_ = Clock::now();
 };
