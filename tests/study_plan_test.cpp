@@ -127,6 +127,7 @@ TEST_F(StudyFile, WhatItDoesNotUnderstandIsRefused) {
   expect_refused("seeds: [0]\nsettings: [{name: a}]\nmethods: [{name: A, paper: {fpr95: 1}}]",
                  {"setting 'fpr95'"});
   expect_refused("seeds: [0]\nset: {seed: 4}" + m, {"seed", "seeds"});
+  expect_refused("seeds: [0]\ncurves: 0" + m, {"curves", "below 1"});
   expect_refused("seeds: [0\n" + m, {"not valid YAML"});
 }
 

@@ -56,7 +56,7 @@ void add_study(CLI::App& app, const CommonOptions& common) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str()
       ->type_name("J");
-  command->add_flag("--force", options->force, "Throw away what DIR holds of a study and start anew");
+  command->add_flag("--force", options->force, "Throw away the runs that a study left in DIR");
   command->footer(
       "Examples:\n"
       "  poem study configs/study/table1-demo.yaml --out runs/table1\n"

@@ -279,7 +279,11 @@ Study read_study(const std::string& path) {
   study.title = root.text("title");
   study.base = (fs::path(path).parent_path() / root.text("base")).lexically_normal().string();
   study.set = overrides(root);
-  if (root["curves"]) study.curves = number<int64_t>(root, root["curves"], "curves");
+  if (root["curves"]) {
+    study.curves = number<int64_t>(root, root["curves"], "curves");
+    if (study.curves < 1)
+      root.fail(root["curves"], "curves is below 1", "give a number of epochs, or leave it out");
+  }
   read_seeds(root, study);
   read_settings(root, study);
   read_methods(root, study);

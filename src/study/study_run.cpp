@@ -63,11 +63,13 @@ class StudyRun {
   std::vector<CellResult> run() {
     check_output_folder(options_.out, true, kMark);
     check_inputs();
-    const std::string text = read_file(study_.path);
     make_output_folder(options_.out);
-    if (options_.force) empty_folder(options_.out);
-    for (const char* folder : {"runs", "logs", "cells"}) make_output_folder(options_.out + "/" + folder);
-    write_file(options_.out + "/" + kMark, text);
+    write_file(options_.out + "/" + kMark, read_file(study_.path));
+    for (const char* name : {"runs", "logs", "cells"}) {
+      const std::string folder = fmt::format("{}/{}", options_.out, name);
+      if (options_.force) fs::remove_all(folder);
+      make_output_folder(folder);
+    }
     train_and_score();
     return collect();
   }
@@ -116,6 +118,7 @@ class StudyRun {
       config.seed = 0;  // one seed stands for all, and one score
       config.score = network(cell).config.score;
       if (!seen.insert(to_yaml(config)).second) continue;
+      spdlog::info("checking {}", cell_name(study_, cell));
       try {
         const TestData& test = test_data(cell.config);
         const TrainingData data = load_training_data(config);
@@ -132,8 +135,8 @@ class StudyRun {
     for (size_t i = 0; i < plan_.networks.size(); ++i) {
       if (!trained(plan_.networks[i])) missing.push_back(i);
     }
-    spdlog::info("{}: {} cells of {} networks, {} of them to train", study_.title, plan_.cells.size(),
-                 plan_.networks.size(), missing.size());
+    spdlog::info("{}: {} cells of {} networks, {} of them to train (logs in {}/logs)", study_.title,
+                 plan_.cells.size(), plan_.networks.size(), missing.size(), options_.out);
     networks_left_ = missing.size();
     for (size_t i = 0; i < plan_.networks.size(); ++i) {
       if (trained(plan_.networks[i])) score_network(i);
@@ -155,8 +158,8 @@ class StudyRun {
       make_output_folder(folder);
       empty_folder(folder);
       fs::remove_all(cell_folder(network));
-      write_file(folder + "/config.yaml",
-                 to_yaml(network.config));  // a run that has not begun its first epoch
+      // A config alone is a run that was stopped before its first checkpoint.
+      write_file(folder + "/config.yaml", to_yaml(network.config));
     }
     std::vector<std::string> command = options_.program;
     command.insert(command.end(), {"train", "--resume", folder});

@@ -19,7 +19,7 @@ namespace poem {
 struct StudyOptions {
   std::string out;
   size_t jobs = 1;                   // trainings at the same time
-  bool force = false;                // throw away what the folder holds of a study
+  bool force = false;                // throw away the runs and cells that are there
   std::vector<std::string> program;  // poem and its common options, for the trainings
   at::Device device = at::kCPU;      // to score with
 };

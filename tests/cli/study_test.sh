@@ -138,10 +138,10 @@ printf 'precious' >foreign/letter.txt
 expect_error foreign "study.yaml" "never replaced" -- study study.yaml --out foreign
 expect_error foreign "study.yaml" "never replaced" -- study study.yaml --out foreign --force
 expect_error flat.yaml "is a file" -- study study.yaml --out flat.yaml
-touch one/leftover
+touch one/runs/leftover
 expect_ok study study.yaml --out one --force
 expect_words "$logs/err" "4 of them to train"
-[ ! -e one/leftover ] || fail "--force left something"
+[ ! -e one/runs/leftover ] || fail "--force left something"
 expect_same "$(figures one)" "$(figures two)"
 
 # A training that fails does not keep the others from being finished, and is named.
@@ -153,3 +153,9 @@ expect_same "$(wc -l <"$logs/err")" 1
 expect_words "$logs/err" "diverges.yaml: POEM, seed 0" "exit code 2" "logs/energy-thompson-seed0"
 [ -e diverges/cells/cross_entropy-*/msp-*.json ] || fail "the other network was not scored"
 [ ! -e diverges/table.md ] || fail "a table with a row missing"
+
+# Curves: a line an evaluated epoch, set and cell; the last epoch is what the table has.
+sed 's/^seeds.*/seeds: [0]\ncurves: 1/' study.yaml >curves.yaml
+expect_ok study curves.yaml --out curves
+expect_same "$(wc -l <curves/curves.csv)" $((1 + 3 * 2 * 3))
+expect_same "$(grep -F ',0,2,' curves/curves.csv | sed 's/,0,2,/,0,/')" "$(figures curves | tail -n +2)"
