@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace poem {
 namespace {
@@ -25,13 +26,6 @@ nlohmann::ordered_json figures_json(const OodMetrics& metrics) {
   nlohmann::ordered_json json;
   for (const Figure& figure : kFigures) json[figure.key] = metrics.*figure.value;
   return json;
-}
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
 }
 
 std::string table_line(size_t width, const std::string& name, const OodMetrics& metrics) {
@@ -74,7 +68,7 @@ std::string to_csv(const Results& results) {
   for (const Figure& figure : kFigures) csv += fmt::format(",{}", figure.key);
   csv += ",id_accuracy,id_count,ood_count\n";
   const auto add_line = [&](const std::string& name, const OodMetrics& metrics, const std::string& counts) {
-    csv += csv_cell(name);
+    csv += csv_field(name);
     for (const Figure& figure : kFigures) csv += fmt::format(",{}", metrics.*figure.value);
     csv += (results.id_accuracy ? fmt::format(",{}", *results.id_accuracy) : ",") + counts + "\n";
   };

@@ -1,0 +1,67 @@
+// poem study: methods × settings × seeds in, tables out.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "cli/commands.h"
+#include "core/runtime.h"
+#include "study/study_run.h"
+#include "study/study_table.h"
+
+namespace poem {
+namespace {
+
+struct Options {
+  std::string file, out;
+  int jobs = 1;
+  bool force = false;
+};
+
+void run(const Options& options, const CommonOptions& common) {
+  StudyOptions study_options{
+      options.out, static_cast<size_t>(options.jobs), options.force, {}, pick_device(common.device)};
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = common.threads > 0 ? common.threads : std::max(1, cores / options.jobs);
+  study_options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "--threads",
+                           std::to_string(threads), "--device", common.device};
+  catch_interrupts();
+  const Study study = read_study(options.file);
+  try {
+    const auto results = run_study(study, study_options);
+    fmt::print("{}", to_text(make_table(study, results), isatty(STDOUT_FILENO) != 0));
+  } catch (const Interrupted&) {
+    spdlog::warn("interrupted; the same command again goes on");
+    throw;
+  }
+  spdlog::info("tables: {0}/table.md, {0}/table.tex; figures: {0}/results.csv, {0}/results.json",
+               options.out);
+}
+
+}  // namespace
+
+void add_study(CLI::App& app, const CommonOptions& common) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("study", "Compare methods over seeds and settings; print their table");
+  command->add_option("file", options->file, "YAML file that names them (docs/studies.md)")->required();
+  command->add_option("--out", options->out, "Folder of the study; what is finished there is kept")
+      ->required()
+      ->type_name("DIR");
+  command
+      ->add_option("--jobs", options->jobs,
+                   "Trainings at the same time; each has its share of the cores, or --threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str()
+      ->type_name("J");
+  command->add_flag("--force", options->force, "Throw away the runs that a study left in DIR");
+  command->footer(
+      "Examples:\n"
+      "  poem study configs/study/table1-demo.yaml --out runs/table1\n"
+      "  poem study configs/study/table1-cifar10.yaml --out runs/cifar10 --jobs 4");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace poem

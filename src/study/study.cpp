@@ -1,0 +1,335 @@
+#include "study/study.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/named_path.h"
+#include "core/random.h"
+#include "core/registry.h"
+#include "core/text.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Figure {
+  const char* title;
+  bool lower_is_better;
+};
+
+const Registry<Figure> kFigures("column", {{"fpr95", {"FPR95", true}},
+                                           {"auroc", {"AUROC", false}},
+                                           {"aupr_in", {"AUPR-in", false}},
+                                           {"aupr_out", {"AUPR-out", false}},
+                                           {"detection_error", {"DetErr", true}},
+                                           {"id_accuracy", {"ID acc", false}},
+                                           {"minutes", {"minutes", true}}});
+
+// A map of the file, of which only known keys may be asked and present.
+class Section {
+ public:
+  Section(const std::string& path, const YAML::Node& node, const std::vector<std::string>& known)
+      : path_(path), node_(node) {
+    if (!node.IsMap()) fail(node, "is not a map of keys", "write key: value");
+    std::set<std::string> seen;
+    for (const auto& item : node) {
+      const auto key = item.first.as<std::string>("");
+      if (std::count(known.begin(), known.end(), key) == 0) {
+        fail(item.first, fmt::format("unknown key '{}'", key),
+             fmt::format("nearest is '{}'; known: {}", nearest(key, known), listed(known)));
+      }
+      if (!seen.insert(key).second) fail(item.first, fmt::format("key '{}' appears twice", key), "keep one");
+    }
+  }
+
+  YAML::Node operator[](const char* key) const { return node_[key]; }
+
+  std::string text(const char* key) const {
+    const YAML::Node node = required(key);
+    if (!node.IsScalar() || node.Scalar().empty()) fail(node, fmt::format("{} is not a text", key), "");
+    return node.Scalar();
+  }
+
+  YAML::Node list(const char* key) const {
+    const YAML::Node node = required(key);
+    if (!node.IsSequence() || node.size() == 0) {
+      fail(node, fmt::format("{} is not a list with members", key), "write it as [a, b], or a line each");
+    }
+    return node;
+  }
+
+  [[noreturn]] void fail(const YAML::Node& node, const std::string& what, const std::string& remedy) const {
+    throw Error(fmt::format("{}:{}", path_, node.Mark().line + 1), what, remedy);
+  }
+
+ private:
+  YAML::Node required(const char* key) const {
+    if (!node_[key]) fail(node_, fmt::format("{} is missing", key), "docs/studies.md tells what it is");
+    return node_[key];
+  }
+
+  const std::string& path_;
+  YAML::Node node_;
+};
+
+YAML::Node load(const std::string& path) {
+  try {
+    return YAML::Load(read_file(path));
+  } catch (const YAML::ParserException& e) {
+    throw Error(fmt::format("{}:{}", path, e.mark.line + 1), "is not valid YAML: " + e.msg, "mend the line");
+  }
+}
+
+template <class T>
+T number(const Section& section, const YAML::Node& node, const std::string& what) {
+  try {
+    return node.as<T>();
+  } catch (const YAML::Exception&) {
+    section.fail(node, fmt::format("{} is '{}'", what, YAML::Dump(node)), "it must be a number");
+  }
+}
+
+// {train.epochs: 3, data: {ood: [a, b]}} → "train.epochs=3", "data.ood=[a, b]"
+void flatten(const YAML::Node& node, const std::string& prefix, std::vector<std::string>& set) {
+  for (const auto& item : node) {
+    const std::string key = prefix + item.first.as<std::string>("");
+    if (item.second.IsMap()) {
+      flatten(item.second, key + ".", set);
+      continue;
+    }
+    YAML::Emitter value;
+    value.SetSeqFormat(YAML::Flow);
+    if (!item.second.IsNull()) value << item.second;
+    set.push_back(key + "=" + value.c_str());
+  }
+}
+
+std::vector<std::string> overrides(const Section& section) {
+  std::vector<std::string> set;
+  const YAML::Node node = section["set"];
+  if (!node) return set;
+  if (!node.IsMap()) section.fail(node, "set is not a map of keys", "write set: {train.epochs: 3}");
+  flatten(node, "", set);
+  for (const std::string& assignment : set) {
+    if (assignment.rfind("seed=", 0) == 0) section.fail(node, "set names seed", "use the study's seeds");
+  }
+  return set;
+}
+
+template <class Named>
+void check_new_name(const Section& section, const std::vector<Named>& others, const std::string& name) {
+  for (const auto& other : others) {
+    if (other.name == name) section.fail(section["name"], fmt::format("'{}' appears twice", name), "rename");
+  }
+}
+
+std::map<std::string, double> paper_figures(const Section& section, const YAML::Node& node) {
+  if (!node.IsMap()) section.fail(node, "paper is not a map", "write paper: {fpr95: 2.54}");
+  std::map<std::string, double> figures;
+  for (const auto& item : node) {
+    const auto key = item.first.as<std::string>("");
+    study_column(key);
+    figures[key] = number<double>(section, item.second, "paper." + key);
+  }
+  return figures;
+}
+
+// Figures, or with settings figures for each of them.
+void read_paper(const Section& section, const std::vector<StudySetting>& settings, StudyMethod& method) {
+  const YAML::Node node = section["paper"];
+  if (!node) return;
+  if (settings.front().name.empty()) {
+    method.paper[""] = paper_figures(section, node);
+    return;
+  }
+  std::vector<std::string> names;
+  for (const StudySetting& setting : settings) names.push_back(setting.name);
+  for (const auto& item : node) {
+    const auto name = item.first.as<std::string>("");
+    if (std::count(names.begin(), names.end(), name) == 0) {
+      section.fail(item.first, fmt::format("paper names setting '{}'", name), "settings: " + listed(names));
+    }
+    method.paper[name] = paper_figures(section, item.second);
+  }
+}
+
+void read_settings(const Section& root, Study& study) {
+  if (!root["settings"]) {
+    study.settings.emplace_back();
+    return;
+  }
+  for (const auto& node : root.list("settings")) {
+    const Section section(study.path, node, {"name", "set"});
+    const std::string name = section.text("name");
+    check_new_name(section, study.settings, name);
+    study.settings.push_back({name, overrides(section)});
+  }
+}
+
+void read_methods(const Section& root, Study& study) {
+  for (const auto& node : root.list("methods")) {
+    const Section section(study.path, node, {"name", "set", "score", "paper"});
+    StudyMethod method{section.text("name"), overrides(section), {}};
+    check_new_name(section, study.methods, method.name);
+    if (section["score"]) method.set.push_back("score=" + section.text("score"));
+    try {
+      read_paper(section, study.settings, method);
+    } catch (const Error& e) {
+      throw Error(fmt::format("{}: {}", study.path, method.name), e.what());
+    }
+    study.methods.push_back(std::move(method));
+  }
+}
+
+void read_seeds(const Section& root, Study& study) {
+  for (const auto& node : root.list("seeds")) {
+    const auto seed = number<int64_t>(root, node, "a seed");
+    if (seed < 0) root.fail(node, fmt::format("seed {} is negative", seed), "seeds are 0, 1, 2, …");
+    if (std::count(study.seeds.begin(), study.seeds.end(), seed) > 0) {
+      root.fail(node, fmt::format("seed {} appears twice", seed), "keep one");
+    }
+    study.seeds.push_back(seed);
+  }
+}
+
+void read_columns(const Section& root, Study& study) {
+  std::vector<std::string> keys = {"fpr95", "auroc", "aupr_in", "id_accuracy"};
+  if (root["columns"]) {
+    keys.clear();
+    for (const auto& node : root.list("columns")) keys.push_back(node.as<std::string>(""));
+  }
+  for (const std::string& key : keys) {
+    try {
+      study.columns.push_back(study_column(key));
+    } catch (const Error& e) {
+      throw Error(study.path, e.what());
+    }
+  }
+}
+
+// The cell's config before anything is left out for sharing.
+Config cell_config(const Study& study, const StudyCell& cell) {
+  std::vector<std::string> set = study.set;
+  const auto add = [&](const std::vector<std::string>& more) {
+    set.insert(set.end(), more.begin(), more.end());
+  };
+  add(study.settings[cell.setting].set);
+  add(study.methods[cell.method].set);
+  add({fmt::format("seed={}", cell.seed)});
+  if (study.curves > 0) add({fmt::format("train.evaluate_every={}", study.curves)});
+  return read_config(study.base, set);
+}
+
+void check_cell(const Study& study, const Config& config) {
+  if (config.data.test.empty()) throw Error("data.test", "is empty", "name the test images in set");
+  std::vector<std::string> sets;
+  for (const auto& [name, path] : named_paths("data.ood", config.data.ood)) sets.push_back(name);
+  for (const StudyColumn& column : study.columns) {
+    if (!column.set.empty() && std::count(sets.begin(), sets.end(), column.set) == 0) {
+      throw Error("column " + column.key, "data.ood has no such set", "its sets: " + listed(sets));
+    }
+  }
+}
+
+// What the weights do not depend on is set to nothing. The score stays in the config of the network, where it
+// decides the saved threshold, but two scores are no reason for two networks.
+Config training_config(const Study& study, Config config) {
+  if (study.curves == 0) {
+    config.data.test.clear();
+    config.data.ood.clear();
+  }
+  return config;
+}
+
+size_t find_or_add_network(const Study& study, const Config& config, StudyPlan& plan) {
+  const std::string name = fmt::format("{}-{}-seed{}-{}", config.objective.name, config.mining.miner,
+                                       config.seed, text_hash(training_text(study, config)));
+  const auto found = std::find_if(plan.networks.begin(), plan.networks.end(),
+                                  [&](const StudyNetwork& network) { return network.name == name; });
+  if (found != plan.networks.end()) return static_cast<size_t>(found - plan.networks.begin());
+  plan.networks.push_back({name, training_config(study, config)});
+  return plan.networks.size() - 1;
+}
+
+}  // namespace
+
+StudyColumn study_column(const std::string& key) {
+  const auto dot = key.rfind('.');
+  const std::string set = dot == std::string::npos ? "" : key.substr(0, dot);
+  const std::string figure = dot == std::string::npos ? key : key.substr(dot + 1);
+  const Figure& found = kFigures.find(figure);
+  if (!set.empty() && (figure == "id_accuracy" || figure == "minutes")) {
+    throw Error("column " + key, "has no OOD set", "write " + figure);
+  }
+  return {key, set, figure, set.empty() ? found.title : set + " " + found.title, found.lower_is_better};
+}
+
+Study read_study(const std::string& path) {
+  Study study;
+  study.path = path;
+  const Section root(study.path, load(path),
+                     {"title", "base", "seeds", "set", "settings", "methods", "columns", "curves"});
+  study.title = root.text("title");
+  study.base = (fs::path(path).parent_path() / root.text("base")).lexically_normal().string();
+  study.set = overrides(root);
+  if (root["curves"]) {
+    study.curves = number<int64_t>(root, root["curves"], "curves");
+    if (study.curves < 1)
+      root.fail(root["curves"], "curves is below 1", "give a number of epochs, or leave it out");
+  }
+  read_seeds(root, study);
+  read_settings(root, study);
+  read_methods(root, study);
+  read_columns(root, study);
+  return study;
+}
+
+StudyPlan make_plan(const Study& study) {
+  StudyPlan plan;
+  for (const int64_t seed : study.seeds) {
+    for (size_t setting = 0; setting < study.settings.size(); ++setting) {
+      for (size_t method = 0; method < study.methods.size(); ++method) {
+        StudyCell cell{setting, method, 0, seed, {}};
+        try {
+          cell.config = cell_config(study, cell);
+          check_cell(study, cell.config);
+        } catch (const Error& e) {
+          throw Error(fmt::format("{}: {}", study.path, cell_name(study, cell)), e.what());
+        }
+        cell.network = find_or_add_network(study, cell.config, plan);
+        plan.cells.push_back(std::move(cell));
+      }
+    }
+  }
+  return plan;
+}
+
+std::string cell_name(const Study& study, const StudyCell& cell) {
+  const std::string& setting = study.settings[cell.setting].name;
+  return fmt::format("{}{}, seed {}", study.methods[cell.method].name, setting.empty() ? "" : ", " + setting,
+                     cell.seed);
+}
+
+std::string training_text(const Study& study, const Config& config) {
+  Config ours = training_config(study, config), defaults;
+  if (study.curves == 0) ours.score = defaults.score;
+  const auto values = keys(ours), usual = keys(defaults);
+  // Defaults are left out, so that a later poem with one key more still knows the network.
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string value = value_text(values[i]);
+    if (value != value_text(usual[i])) text += fmt::format("{}: {}\n", values[i].name, value);
+  }
+  return text;
+}
+
+std::string text_hash(const std::string& text) { return fmt::format("{:016x}", Stream(0, text).bits64()); }
+
+}  // namespace poem

@@ -1,0 +1,79 @@
+// A study: methods × settings × seeds in one YAML file (docs/studies.md), and the networks that it takes.
+//
+//   const Study study = read_study("configs/study/table1-demo.yaml");
+//   const StudyPlan plan = make_plan(study);  // every config is read and checked here
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/config.h"
+
+namespace poem {
+
+// What a column of the table shows: a figure of one OOD set, or its mean over all sets.
+struct StudyColumn {
+  std::string key;     // "fpr95" or "svhn.fpr95"
+  std::string set;     // empty: the mean
+  std::string figure;  // "fpr95"
+  std::string title;   // "FPR95", "svhn FPR95"
+  bool lower_is_better;
+};
+StudyColumn study_column(const std::string& key);  // an unknown figure is an Error that lists the known ones
+
+// Overrides are "key=value", as --set takes them; those of a method come after those of a setting.
+struct StudySetting {
+  std::string name;
+  std::vector<std::string> set;
+};
+
+struct StudyMethod {
+  std::string name;
+  std::vector<std::string> set;
+  std::map<std::string, std::map<std::string, double>> paper;  // setting → column → figure, in percent
+};
+
+struct Study {
+  std::string path, title, base;
+  std::vector<int64_t> seeds;
+  std::vector<std::string> set;
+  std::vector<StudySetting> settings;  // one without a name where the file has none
+  std::vector<StudyMethod> methods;
+  std::vector<StudyColumn> columns;
+  int64_t curves = 0;  // epochs from one evaluation during training to the next; 0: none
+};
+
+// An Error names the file, the line or the method, and what is wrong.
+Study read_study(const std::string& path);
+
+// A training. Cells that differ in nothing that reaches the weights share one.
+struct StudyNetwork {
+  std::string name;  // its folder: objective, miner, seed and a hash of all that is not default
+  Config config;
+};
+
+struct StudyCell {
+  size_t setting, method, network;
+  int64_t seed;
+  Config config;  // with the score and the test sets of this cell
+};
+
+struct StudyPlan {
+  std::vector<StudyNetwork> networks;
+  std::vector<StudyCell> cells;  // by seed, then setting, then method
+};
+
+// An Error names the cell. Nothing is read but the configs.
+StudyPlan make_plan(const Study& study);
+
+// "POEM, CIFAR-10, seed 0"
+std::string cell_name(const Study& study, const StudyCell& cell);
+
+// All of a network's config that its weights depend on, as text; with curves that is the evaluation too.
+std::string training_text(const Study& study, const Config& config);
+
+// A short name for a text: 16 hexadecimal digits.
+std::string text_hash(const std::string& text);
+
+}  // namespace poem

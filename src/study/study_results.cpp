@@ -1,0 +1,138 @@
+#include "study/study_results.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/text.h"
+
+namespace poem {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kFigures[] = {"fpr95", "auroc", "aupr_in", "aupr_out", "detection_error"};
+constexpr const char* kCsvFigures =
+    "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy,id_count,ood_count";
+
+std::optional<double> column_value(const CellResult& cell, const StudyColumn& column) {
+  if (column.figure == "minutes") return cell.seconds / 60;
+  const ordered_json& value = column.figure == "id_accuracy" ? cell.results.at("id_accuracy")
+                              : column.set.empty()           ? cell.results.at("mean").at(column.figure)
+                                                   : cell.results.at("sets").at(column.set).at(column.figure);
+  if (value.is_null()) return std::nullopt;
+  return 100 * value.get<double>();
+}
+
+// Lines of the columns kCsvFigures, each after `start` and with `end` after it.
+std::string csv_lines(const std::string& start, const ordered_json& results, const std::string& end) {
+  const ordered_json& accuracy = results.at("id_accuracy");
+  std::string csv;
+  const auto add = [&](const std::string& set, const ordered_json& figures, const std::string& counts) {
+    csv += fmt::format("{},{}", start, csv_field(set));
+    for (const char* figure : kFigures) csv += fmt::format(",{}", figures.at(figure).get<double>());
+    csv += fmt::format(",{},{}{}\n", accuracy.is_null() ? "" : fmt::format("{}", accuracy.get<double>()),
+                       counts, end);
+  };
+  for (const auto& [name, figures] : results.at("sets").items()) {
+    add(name, figures,
+        fmt::format("{},{}", figures.at("id_count").get<int64_t>(), figures.at("ood_count").get<int64_t>()));
+  }
+  add("mean", results.at("mean"), ",");
+  return csv;
+}
+
+std::string csv_start(const Study& study, const CellResult& cell) {
+  return fmt::format("{},{},{}", csv_field(study.settings[cell.setting].name),
+                     csv_field(study.methods[cell.method].name), cell.seed);
+}
+
+ordered_json or_null(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json table_json(const Study& study, const std::vector<CellResult>& results) {
+  ordered_json rows = ordered_json::array();
+  for (size_t setting = 0; setting < study.settings.size(); ++setting) {
+    for (size_t method = 0; method < study.methods.size(); ++method) {
+      const std::string& name = study.settings[setting].name;
+      ordered_json row = {{"setting", name}, {"method", study.methods[method].name}};
+      for (const StudyColumn& column : study.columns) {
+        const Summary summary = summarise(results, setting, method, column);
+        row[column.key] = {{"mean", or_null(summary.mean)},
+                           {"deviation", or_null(summary.deviation)},
+                           {"paper", or_null(paper_figure(study, setting, method, column))}};
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::optional<double> paper_figure(const Study& study, size_t setting, size_t method,
+                                   const StudyColumn& column) {
+  const auto& paper = study.methods[method].paper;
+  const auto figures = paper.find(study.settings[setting].name);
+  if (figures == paper.end()) return std::nullopt;
+  const auto figure = figures->second.find(column.key);
+  return figure == figures->second.end() ? std::nullopt : std::optional<double>(figure->second);
+}
+
+Summary summarise(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  const auto n = static_cast<double>(values.size());
+  double mean = 0, squares = 0;
+  for (const double value : values) mean += value / n;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  if (values.size() == 1) return {mean, std::nullopt};
+  return {mean, std::sqrt(squares / (n - 1))};
+}
+
+Summary summarise(const std::vector<CellResult>& results, size_t setting, size_t method,
+                  const StudyColumn& column) {
+  std::vector<double> values;
+  for (const CellResult& cell : results) {
+    if (cell.setting != setting || cell.method != method) continue;
+    const auto value = column_value(cell, column);
+    if (!value) return {};
+    values.push_back(*value);
+  }
+  return summarise(values);
+}
+
+std::string to_json_text(const Study& study, const std::vector<CellResult>& results) {
+  ordered_json json = {{"title", study.title}, {"seeds", study.seeds}, {"cells", ordered_json::array()}};
+  for (const CellResult& cell : results) {
+    json["cells"].push_back({{"setting", study.settings[cell.setting].name},
+                             {"method", study.methods[cell.method].name},
+                             {"seed", cell.seed},
+                             {"score", cell.score},
+                             {"run", cell.run},
+                             {"seconds", cell.seconds},
+                             {"results", cell.results}});
+  }
+  json["table"] = table_json(study, results);
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string to_csv(const Study& study, const std::vector<CellResult>& results) {
+  std::string csv = fmt::format("setting,method,seed,{},seconds\n", kCsvFigures);
+  for (const CellResult& cell : results) {
+    csv += csv_lines(csv_start(study, cell), cell.results, fmt::format(",{:.3f}", cell.seconds));
+  }
+  return csv;
+}
+
+std::string curves_csv(const Study& study, const std::vector<CellResult>& results) {
+  std::string csv = fmt::format("setting,method,seed,epoch,{}\n", kCsvFigures);
+  for (const CellResult& cell : results) {
+    for (const auto& [epoch, figures] : cell.curve) {
+      csv += csv_lines(fmt::format("{},{}", csv_start(study, cell), epoch), figures, "");
+    }
+  }
+  return csv;
+}
+
+}  // namespace poem

@@ -1,0 +1,261 @@
+#include "study/study_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/output_files.h"
+#include "core/progress.h"
+#include "core/runtime.h"
+#include "detect/evaluate.h"
+#include "study/study_children.h"
+#include "study/study_table.h"
+#include "train/data.h"
+#include "train/run.h"
+#include "train/trainer.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kMark = "study.yaml";
+
+// What a cell is scored on, as text.
+std::string test_text(const Config& config) {
+  return fmt::format("{}\n{}\n{}\n{}", config.data.test, fmt::join(config.data.ood, "\n"), config.data.size,
+                     config.data.skip_bad);
+}
+
+// A trained network with one score against the test sets.
+Results evaluate_run(const std::string& run, const std::string& score, const TestData& test,
+                     at::Device device) {
+  const Detector detector = Detector::load(detector_path(run));
+  detector.network->to(device);
+  return evaluate(detector, score, test.id, test.ood);
+}
+
+std::string last_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+class StudyRun {
+ public:
+  StudyRun(const Study& study, const StudyOptions& options)
+      : study_(study), options_(options), plan_(make_plan(study)) {}
+
+  std::vector<CellResult> run() {
+    check_output_folder(options_.out, true, kMark);
+    check_inputs();
+    make_output_folder(options_.out);
+    write_file(options_.out + "/" + kMark, read_file(study_.path));
+    for (const char* name : {"runs", "logs", "cells"}) {
+      const std::string folder = fmt::format("{}/{}", options_.out, name);
+      if (options_.force) fs::remove_all(folder);
+      make_output_folder(folder);
+    }
+    train_and_score();
+    return collect();
+  }
+
+ private:
+  const StudyNetwork& network(const StudyCell& cell) const { return plan_.networks[cell.network]; }
+  std::string run_folder(const StudyNetwork& network) const { return options_.out + "/runs/" + network.name; }
+  std::string log_path(const StudyNetwork& network) const {
+    return fmt::format("{}/logs/{}.log", options_.out, network.name);
+  }
+  std::string cell_folder(const StudyNetwork& network) const {
+    return options_.out + "/cells/" + network.name;
+  }
+  std::string cell_path(const StudyCell& cell) const {
+    return fmt::format("{}/{}-{}.json", cell_folder(network(cell)), cell.config.score,
+                       text_hash(test_text(cell.config)));
+  }
+
+  // A run of this very config: finished or to be resumed.
+  bool begun(const StudyNetwork& network) const {
+    const std::string config = run_folder(network) + "/config.yaml";
+    return fs::exists(config) &&
+           training_text(study_, read_config(config, {})) == training_text(study_, network.config);
+  }
+  bool trained(const StudyNetwork& network) const {
+    return fs::exists(run_folder(network) + "/detector.safetensors") && begun(network);
+  }
+  bool scored(const StudyCell& cell) const { return trained(network(cell)) && fs::exists(cell_path(cell)); }
+
+  const TestData& test_data(const Config& config) {
+    const auto [entry, fresh] = test_data_.try_emplace(test_text(config));
+    if (fresh) {
+      entry->second =
+          load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
+    }
+    return entry->second;
+  }
+
+  // All that a training or a score would stumble over is found here, before hours are spent on others.
+  void check_inputs() {
+    std::set<std::string> seen;
+    for (const StudyCell& cell : plan_.cells) {
+      stop_if_interrupted();
+      if (!options_.force && scored(cell)) continue;
+      Config config = cell.config;
+      config.seed = 0;  // one seed stands for all, and one score
+      config.score = network(cell).config.score;
+      if (!seen.insert(to_yaml(config)).second) continue;
+      spdlog::info("checking {}", cell_name(study_, cell));
+      try {
+        const TestData& test = test_data(cell.config);
+        const TrainingData data = load_training_data(config);
+        Trainer(config, data, at::kCPU);
+        check_fits(data.id.channels(), data.id.class_names, test.id, test.ood);
+      } catch (const Error& e) {
+        throw Error(fmt::format("{}: {}", study_.path, cell_name(study_, cell)), e.what());
+      }
+    }
+  }
+
+  void train_and_score() {
+    std::vector<size_t> missing;
+    for (size_t i = 0; i < plan_.networks.size(); ++i) {
+      if (!trained(plan_.networks[i])) missing.push_back(i);
+    }
+    spdlog::info("{}: {} cells of {} networks, {} of them to train (logs in {}/logs)", study_.title,
+                 plan_.cells.size(), plan_.networks.size(), missing.size(), options_.out);
+    networks_left_ = missing.size();
+    for (size_t i = 0; i < plan_.networks.size(); ++i) {
+      if (trained(plan_.networks[i])) score_network(i);
+    }
+    began_ = Clock::now();
+    Children children;
+    auto next = missing.begin();
+    while (next != missing.end() || children.running() > 0) {
+      while (next != missing.end() && children.running() < options_.jobs) start(*next++, children);
+      settle(children.wait());
+    }
+    if (!failures_.empty()) throw failures_.front();
+  }
+
+  void start(size_t index, Children& children) {
+    const StudyNetwork& network = plan_.networks[index];
+    const std::string folder = run_folder(network);
+    if (!begun(network)) {
+      make_output_folder(folder);
+      empty_folder(folder);
+      fs::remove_all(cell_folder(network));
+      // A config alone is a run that was stopped before its first checkpoint.
+      write_file(folder + "/config.yaml", to_yaml(network.config));
+    }
+    std::vector<std::string> command = options_.program;
+    command.insert(command.end(), {"train", "--resume", folder});
+    children.start(index, command, log_path(network));
+  }
+
+  void settle(const Children::Ended& ended) {
+    --networks_left_;
+    ++networks_done_;
+    if (ended.code == 0) return score_network(ended.id);
+    const auto cell = std::find_if(plan_.cells.begin(), plan_.cells.end(),
+                                   [&](const StudyCell& c) { return c.network == ended.id; });
+    const std::string log = log_path(network(*cell));
+    failures_.emplace_back(fmt::format("{}: {}", study_.path, cell_name(study_, *cell)),
+                           fmt::format("training ended with exit code {}: {}", ended.code, last_line(log)),
+                           fmt::format("see {}; the same command tries again", log));
+    spdlog::info("{}", failures_.back().what());
+  }
+
+  // Every cell of a trained network.
+  void score_network(size_t index) {
+    for (const StudyCell& cell : plan_.cells) {
+      if (cell.network != index) continue;
+      stop_if_interrupted();
+      ++cells_done_;
+      if (fs::exists(cell_path(cell))) continue;
+      const Results results =
+          evaluate_run(run_folder(network(cell)), cell.config.score, test_data(cell.config), options_.device);
+      make_output_folder(cell_folder(network(cell)));
+      write_file(cell_path(cell), to_json_text(results));
+      tell(cell, results);
+    }
+  }
+
+  void tell(const StudyCell& cell, const Results& results) const {
+    const double used = std::chrono::duration<double>(Clock::now() - began_).count();
+    std::string time;
+    if (networks_done_ > 0) {
+      time = fmt::format(
+          "  ({} used, about {} left)", duration_text(used),
+          duration_text(used / static_cast<double>(networks_done_) * static_cast<double>(networks_left_)));
+    }
+    spdlog::info("[{}/{}] {}: FPR95 {:.2f}, AUROC {:.2f}{}", cells_done_, plan_.cells.size(),
+                 cell_name(study_, cell), 100 * results.mean.fpr95, 100 * results.mean.auroc, time);
+  }
+
+  std::vector<CellResult> collect() const {
+    std::vector<CellResult> results;
+    for (const StudyCell& cell : plan_.cells) {
+      CellResult result{cell.setting,
+                        cell.method,
+                        cell.seed,
+                        network(cell).name,
+                        cell.config.score,
+                        0,
+                        ordered_json::parse(read_file(cell_path(cell))),
+                        {}};
+      std::ifstream epochs(run_folder(network(cell)) + "/metrics.jsonl");
+      for (std::string line; std::getline(epochs, line);) {
+        const ordered_json epoch = ordered_json::parse(line);
+        for (const ordered_json& phase : epoch.at("seconds")) result.seconds += phase.get<double>();
+        const auto figures = epoch.find("results");
+        if (figures == epoch.end() || figures->is_null()) continue;
+        result.curve.emplace_back(epoch.at("epoch").get<int64_t>(), *figures);
+      }
+      results.push_back(std::move(result));
+    }
+    return results;
+  }
+
+  const Study& study_;
+  const StudyOptions& options_;
+  const StudyPlan plan_;
+  std::map<std::string, TestData> test_data_;  // by test_text
+  std::vector<Error> failures_;
+  size_t networks_done_ = 0, networks_left_ = 0, cells_done_ = 0;
+  Clock::time_point began_ = Clock::now();
+};
+
+}  // namespace
+
+std::vector<CellResult> run_study(const Study& study, const StudyOptions& options) {
+  const std::vector<CellResult> results = StudyRun(study, options).run();
+  const StudyTable table = make_table(study, results);
+  std::vector<std::pair<std::string, std::string>> files = {
+      {options.out + "/results.json", to_json_text(study, results)},
+      {options.out + "/results.csv", to_csv(study, results)},
+      {options.out + "/table.md", to_markdown(table)},
+      {options.out + "/table.tex", to_latex(table)}};
+  if (study.curves > 0) files.emplace_back(options.out + "/curves.csv", curves_csv(study, results));
+  std::vector<std::string> paths;
+  for (const auto& file : files) paths.push_back(file.first);
+  OutputFiles output(paths, true);
+  for (const auto& [path, content] : files) write_file(output.staged(path), content);
+  output.commit();
+  return results;
+}
+
+}  // namespace poem

@@ -1,0 +1,31 @@
+// Runs a study: trains the networks that are missing, several at a time, and scores every cell.
+//
+//   DIR/study.yaml          the study file as it was; the mark of a folder that a study may write into
+//   DIR/runs/NETWORK/       a run folder each (docs/run-folder.md)
+//   DIR/logs/NETWORK.log    what its training printed
+//   DIR/cells/NETWORK/      a score's results on the test sets, as JSON
+//   DIR/results.json, results.csv, table.md, table.tex, curves.csv
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "study/study.h"
+#include "study/study_results.h"
+
+namespace poem {
+
+struct StudyOptions {
+  std::string out;
+  size_t jobs = 1;                   // trainings at the same time
+  bool force = false;                // throw away the runs and cells that are there
+  std::vector<std::string> program;  // poem and its common options, for the trainings
+  at::Device device = at::kCPU;      // to score with
+};
+
+// What is finished is kept. Whatever a cell lacks is an Error before the first training starts, and a folder
+// of something else is never touched. Ctrl-C throws Interrupted; another call goes on from there.
+std::vector<CellResult> run_study(const Study& study, const StudyOptions& options);
+
+}  // namespace poem

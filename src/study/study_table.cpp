@@ -1,0 +1,194 @@
+#include "study/study_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace poem {
+namespace {
+
+using Row = StudyTable::Row;
+using Entry = StudyTable::Entry;
+
+bool in_paper(const Study& study, const StudyColumn& column) {
+  for (size_t setting = 0; setting < study.settings.size(); ++setting) {
+    for (size_t method = 0; method < study.methods.size(); ++method) {
+      if (paper_figure(study, setting, method, column)) return true;
+    }
+  }
+  return false;
+}
+
+std::string number_text(const std::optional<double>& value, const char* missing) {
+  return value ? fmt::format("{:.2f}", *value) : missing;
+}
+
+// As printed, so that two figures that look the same are both the best.
+std::string best_mean(const std::vector<Summary>& column, bool lower_is_better) {
+  std::optional<double> best;
+  for (const Summary& summary : column) {
+    if (!summary.mean) continue;
+    if (!best || (lower_is_better ? *summary.mean < *best : *summary.mean > *best)) best = summary.mean;
+  }
+  return number_text(best, "");
+}
+
+void add_column(const Study& study, const std::vector<CellResult>& results, size_t setting,
+                const StudyColumn& column, std::vector<Row>& rows) {
+  std::vector<Summary> summaries;
+  for (size_t method = 0; method < rows.size(); ++method) {
+    summaries.push_back(summarise(results, setting, method, column));
+  }
+  const std::string best = best_mean(summaries, column.lower_is_better);
+  for (size_t method = 0; method < rows.size(); ++method) {
+    const Summary& summary = summaries[method];
+    const std::string mean = number_text(summary.mean, "NA");
+    Entry ours{mean, summary.mean && mean == best};
+    if (summary.mean) ours.text += " ± " + number_text(summary.deviation, "–");
+    rows[method].entries.push_back(ours);
+    if (in_paper(study, column)) {
+      rows[method].entries.push_back({number_text(paper_figure(study, setting, method, column), "")});
+    }
+  }
+}
+
+std::string counts_text(const CellResult& cell) {
+  std::vector<std::string> parts;
+  int64_t id = 0;
+  for (const auto& [name, figures] : cell.results.at("sets").items()) {
+    id = figures.at("id_count").get<int64_t>();
+    parts.push_back(fmt::format("{} {}", name, figures.at("ood_count").get<int64_t>()));
+  }
+  return fmt::format("{} ID images against {}", id, fmt::join(parts, ", "));
+}
+
+std::string note_text(const Study& study, const std::vector<CellResult>& results) {
+  std::string note = fmt::format(
+      "Percent; last epoch; mean ± standard deviation over {} seed{} ({}) of the mean over the OOD sets.",
+      study.seeds.size(), study.seeds.size() == 1 ? "" : "s", fmt::join(study.seeds, ", "));
+  for (size_t setting = 0; setting < study.settings.size(); ++setting) {
+    const auto cell = std::find_if(results.begin(), results.end(),
+                                   [&](const CellResult& c) { return c.setting == setting; });
+    const std::string& name = study.settings[setting].name;
+    note += fmt::format(" {}{}.", name.empty() ? "" : name + ": ", counts_text(*cell));
+  }
+  return note;
+}
+
+std::string escaped(const std::string& text, const std::string& special) {
+  std::string out;
+  for (const char c : text) {
+    if (special.find(c) != std::string::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+std::string latex(const std::string& text) {
+  std::string out = escaped(text, "&%$#_{}");
+  for (const auto& [from, to] :
+       {std::pair{"±", "$\\pm$"}, {"–", "--"}, {"↓", "$\\downarrow$"}, {"↑", "$\\uparrow$"}}) {
+    out = replaced(out, from, to);
+  }
+  return out;
+}
+
+// The number of code points, which is what a terminal shows of the texts here.
+size_t width(const std::string& text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+StudyTable make_table(const Study& study, const std::vector<CellResult>& results) {
+  StudyTable table{study.title, note_text(study, results), {}, 1, {}};
+  const bool settings = !study.settings.front().name.empty();
+  if (settings) {
+    table.header.push_back("setting");
+    table.names = 2;
+  }
+  table.header.push_back("method");
+  for (const StudyColumn& column : study.columns) {
+    table.header.push_back(column.title + (column.lower_is_better ? " ↓" : " ↑"));
+    if (in_paper(study, column)) table.header.push_back("paper");
+  }
+  for (size_t setting = 0; setting < study.settings.size(); ++setting) {
+    std::vector<Row> rows;
+    for (const StudyMethod& method : study.methods) {
+      Row row{rows.empty(), {}};
+      if (settings) row.entries.push_back({row.first ? study.settings[setting].name : ""});
+      row.entries.push_back({method.name});
+      rows.push_back(std::move(row));
+    }
+    for (const StudyColumn& column : study.columns) add_column(study, results, setting, column, rows);
+    table.rows.insert(table.rows.end(), rows.begin(), rows.end());
+  }
+  return table;
+}
+
+std::string to_markdown(const StudyTable& table) {
+  std::string text = fmt::format("**{}**\n\n", table.title);
+  const auto add = [&](const std::string& entry) { text += fmt::format("| {} ", escaped(entry, "|")); };
+  for (const std::string& title : table.header) add(title);
+  text += "|\n";
+  for (size_t i = 0; i < table.header.size(); ++i) text += i < table.names ? "| --- " : "| ---: ";
+  text += "|\n";
+  for (const Row& row : table.rows) {
+    for (const Entry& entry : row.entries) add(entry.best ? "**" + entry.text + "**" : entry.text);
+    text += "|\n";
+  }
+  return fmt::format("{}\n{}\n", text, table.note);
+}
+
+std::string to_latex(const StudyTable& table) {
+  std::string text = fmt::format("% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\caption{{{} {}}}\n",
+                                 latex(table.title + "."), latex(table.note));
+  text += fmt::format("\\begin{{tabular}}{{{}{}}}\n\\toprule\n", std::string(table.names, 'l'),
+                      std::string(table.header.size() - table.names, 'r'));
+  std::vector<std::string> line;
+  for (const std::string& title : table.header) line.push_back(latex(title));
+  text += fmt::format("{} \\\\\n", fmt::join(line, " & "));
+  for (const Row& row : table.rows) {
+    line.clear();
+    for (const Entry& entry : row.entries) {
+      line.push_back(entry.best ? fmt::format("\\textbf{{{}}}", latex(entry.text)) : latex(entry.text));
+    }
+    text += fmt::format("{}{} \\\\\n", row.first ? "\\midrule\n" : "", fmt::join(line, " & "));
+  }
+  return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
+}
+
+std::string to_text(const StudyTable& table, bool emphasis) {
+  std::vector<size_t> widths;
+  for (const std::string& title : table.header) widths.push_back(width(title));
+  for (const Row& row : table.rows) {
+    for (size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], width(row.entries[i].text));
+  }
+  const auto padded = [&](size_t i, const std::string& entry) {
+    const std::string space(widths[i] - width(entry), ' ');
+    return (i == 0 ? "" : "  ") + (i < table.names ? entry + space : space + entry);
+  };
+  std::string text = table.title + "\n\n";
+  for (size_t i = 0; i < widths.size(); ++i) text += padded(i, table.header[i]);
+  text += "\n";
+  for (const Row& row : table.rows) {
+    if (row.first && &row != &table.rows.front()) text += "\n";
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const std::string entry = padded(i, row.entries[i].text);
+      text += emphasis && row.entries[i].best ? "\033[1m" + entry + "\033[0m" : entry;
+    }
+    text += "\n";
+  }
+  return fmt::format("{}\n{}\n", text, table.note);
+}
+
+}  // namespace poem

@@ -1,0 +1,180 @@
+// Study files: what they say, which cells share a network, and what is refused.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "expect_error.h"
+#include "study/study.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kBase = R"(
+data:
+  train: world2d:train:60
+  test: world2d:test:30
+  outliers: world2d:outliers:60
+  ood: [ring=world2d:ood:20, far=world2d:ood:20:1]
+  size: 1
+network: {name: mlp, mean: [0, 0], std: [1, 1]}
+)";
+
+constexpr const char* kMethods = R"(
+methods:
+  - name: MSP
+    set: {objective.name: cross_entropy, mining.miner: none}
+    score: msp
+  - name: Energy
+    set: {objective: {name: cross_entropy}, mining: {miner: none}}
+    score: energy
+  - name: POEM
+)";
+
+class StudyFile : public ::testing::Test {
+ protected:
+  Study read(const std::string& text) const {
+    folder.put("base.yaml", kBase);
+    folder.put("sub/study.yaml", "title: A study\nbase: ../base.yaml\n" + text);
+    return read_study(folder / "sub/study.yaml");
+  }
+  StudyPlan plan(const std::string& text) const { return make_plan(read(text)); }
+  void expect_refused(const std::string& text, std::vector<std::string> words) const {
+    words.push_back("study.yaml");
+    expect_error([&] { plan(text); }, words);
+  }
+  TemporaryFolder folder;
+};
+
+TEST_F(StudyFile, CellsAreSeedsTimesSettingsTimesMethods) {
+  const StudyPlan p =
+      plan(std::string("seeds: [3, 5]\nset: {train.epochs: 7}\nsettings:\n  - name: a\n  - name: b\n"
+                       "    set: {train: {epochs: 9}, data.ood: [x=world2d:ood:9]}") +
+           kMethods);
+  ASSERT_EQ(p.cells.size(), 2 * 2 * 3);
+  const StudyCell& cell = p.cells[3 + 2];  // seed 3, setting b, POEM
+  EXPECT_EQ(cell.seed, 3);
+  EXPECT_EQ(cell.setting, 1);
+  EXPECT_EQ(cell.method, 2);
+  EXPECT_EQ(cell.config.seed, 3);
+  EXPECT_EQ(cell.config.train.epochs, 9);
+  EXPECT_EQ(cell.config.data.ood, std::vector<std::string>{"x=world2d:ood:9"});
+  EXPECT_EQ(cell.config.mining.miner, "thompson");
+  EXPECT_EQ(p.cells[0].config.train.epochs, 7);
+  EXPECT_EQ(p.cells[0].config.score, "msp");
+  EXPECT_EQ(p.cells[11].config.seed, 5);
+}
+
+TEST_F(StudyFile, ScoresAndTestSetsShareANetwork) {
+  const std::string settings =
+      "seeds: [0, 1]\nsettings:\n  - {name: a}\n  - {name: b, set: {data.ood: [x=world2d:ood:9]}}";
+  const StudyPlan p = plan(settings + kMethods);
+  EXPECT_EQ(p.networks.size(), 2 * 2);  // two seeds; with and without outliers
+  EXPECT_EQ(p.cells[0].network, p.cells[1].network);
+  EXPECT_EQ(p.cells[0].network, p.cells[3].network);
+  EXPECT_NE(p.cells[0].network, p.cells[2].network);
+  EXPECT_NE(p.cells[0].network, p.cells[6].network);
+  std::set<std::string> names;
+  for (const StudyNetwork& network : p.networks) {
+    EXPECT_TRUE(network.config.data.test.empty());
+    names.insert(network.name);
+  }
+  EXPECT_EQ(names.size(), p.networks.size());
+}
+
+TEST_F(StudyFile, ANetworksNameFollowsFromItsConfigAlone) {
+  const auto name = [&](const std::string& text) { return plan("seeds: [0]" + text).networks[0].name; };
+  const std::string poem = "\nmethods: [{name: POEM}]";
+  const std::string usual = name(poem);
+  EXPECT_EQ(usual.rfind("energy-thompson-seed0-", 0), 0) << usual;
+  EXPECT_EQ(usual, name("\nmethods: [{name: renamed, score: msp}]"));
+  EXPECT_EQ(usual, name("\nmethods: [{name: more, set: {data.ood: [a=world2d:ood:3]}}]"));
+  EXPECT_EQ(usual, name("\nset: {train.epochs: 100}" + poem));  // the default
+  EXPECT_NE(usual, name("\nset: {train.epochs: 99}" + poem));
+  EXPECT_NE(usual, name("\nset: {data.train: 'world2d:train:61'}" + poem));
+}
+
+TEST_F(StudyFile, PaperFiguresBelongToSettings) {
+  Study study = read("seeds: [0]\nmethods: [{name: A, paper: {fpr95: 2.5, ring.auroc: 99}}]");
+  EXPECT_EQ(study.methods[0].paper[""]["fpr95"], 2.5);
+  EXPECT_EQ(study.methods[0].paper[""]["ring.auroc"], 99);
+  study = read("seeds: [0]\nsettings: [{name: a}, {name: b}]\nmethods: [{name: A, paper: {b: {fpr95: 4}}}]");
+  EXPECT_EQ(study.methods[0].paper["b"]["fpr95"], 4);
+  EXPECT_EQ(study.methods[0].paper.count("a"), 0);
+}
+
+TEST_F(StudyFile, WhatItDoesNotUnderstandIsRefused) {
+  const std::string m = "\nmethods: [{name: A}]";
+  expect_refused("seeds: [0]\nmethod: []", {"'method'", "nearest is 'methods'", ":4"});
+  expect_refused("seeds: [0]", {"methods is missing"});
+  expect_refused("seeds: [0]\nmethods: []", {"methods", "list"});
+  expect_refused("seeds: []" + m, {"seeds", "list"});
+  expect_refused("seeds: [0, 1, 0]" + m, {"seed 0", "twice"});
+  expect_refused("seeds: [-1]" + m, {"seed -1", "negative"});
+  expect_refused("seeds: [x]" + m, {"'x'", "number"});
+  expect_refused("seeds: [0]\nmethods: [{name: A}, {name: A}]", {"'A'", "twice"});
+  expect_refused("seeds: [0]\nmethods: [{score: msp}]", {"name is missing"});
+  expect_refused("seeds: [0]\nmethods: [{name: A, skore: msp}]", {"'skore'", "nearest is 'score'"});
+  expect_refused("seeds: [0]\nmethods: [A]", {"not a map"});
+  expect_refused("seeds: [0]\ncolumns: [fpr90]" + m, {"fpr90", "nearest is 'fpr95'"});
+  expect_refused("seeds: [0]\ncolumns: [ring.minutes]" + m, {"ring.minutes", "write minutes"});
+  expect_refused("seeds: [0]\ncolumns: [rign.fpr95]" + m, {"A, seed 0", "rign.fpr95", "ring and far"});
+  expect_refused("seeds: [0]\nmethods: [{name: A, paper: {fpr: 1}}]", {"A", "'fpr'", "fpr95"});
+  expect_refused("seeds: [0]\nmethods: [{name: A, paper: {fpr95: low}}]", {"fpr95", "'low'"});
+  expect_refused("seeds: [0]\nsettings: [{name: a}]\nmethods: [{name: A, paper: {fpr95: 1}}]",
+                 {"setting 'fpr95'"});
+  expect_refused("seeds: [0]\nset: {seed: 4}" + m, {"seed", "seeds"});
+  expect_refused("seeds: [0]\ncurves: 0" + m, {"curves", "below 1"});
+  expect_refused("seeds: [0\n" + m, {"not valid YAML"});
+}
+
+TEST_F(StudyFile, ACellThatCannotRunIsNamed) {
+  const std::string a = "seeds: [0]\nmethods:\n  - {name: A}\n  - {name: B, set: {";
+  expect_refused(a + "objective.name: enrgy}}", {"B, seed 0", "'enrgy'", "nearest is 'energy'"});
+  expect_refused(a + "mining.miner: grdy}}", {"B, seed 0", "'grdy'", "known"});
+  expect_refused(a + "}, score: mps}", {"B, seed 0", "'mps'", "nearest is 'msp'"});
+  expect_refused(a + "train.epoch: 3}}", {"B, seed 0", "train.epoch", "nearest is 'train.epochs'"});
+  expect_refused(a + "train.epochs: 0}}", {"B, seed 0", "out of range"});
+  expect_refused(a + "data.outliers: }}", {"B, seed 0", "data.outliers is missing"});
+  expect_refused(a + "data.test: , data.ood: []}}", {"B, seed 0", "data.test", "empty"});
+  expect_refused(a + "data.ood: [x=world2d:ood:4, x=world2d:ood:5]}}", {"B, seed 0", "'x'", "twice"});
+  expect_refused("settings: [{name: q, set: {train.drop: 2}}]\nseeds: [4]\nmethods: [{name: A}]",
+                 {"A, q, seed 4", "train.drop"});
+  folder.put("lost.yaml", "title: x\nbase: nowhere.yaml\nseeds: [0]\nmethods: [{name: A}]");
+  expect_error([&] { make_plan(read_study(folder / "lost.yaml")); },
+               {"lost.yaml", "A, seed 0", "nowhere.yaml"});
+  expect_error([&] { read_study(folder / "none.yaml"); }, {"none.yaml"});
+}
+
+// What comes with poem: every file can be read, every cell has a config that is valid.
+void check_study(const fs::path& file) {
+  const Study study = read_study(file.string());
+  EXPECT_EQ(study.seeds.size(), file.stem() == "table1-demo" ? 3 : 5);
+  const StudyPlan plan = make_plan(study);
+  EXPECT_EQ(plan.cells.size(), study.seeds.size() * study.settings.size() * study.methods.size());
+  if (file.stem().string().rfind("table1-", 0) != 0) return;
+  EXPECT_EQ(study.methods.size(), 11);
+  EXPECT_EQ(plan.networks.size(), 8 * study.seeds.size());
+  for (size_t row = 1; row < 4; ++row) EXPECT_EQ(plan.cells[row].network, plan.cells[0].network);
+}
+
+TEST(StudyConfigs, AllOfThemResolve) {
+  int files = 0;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(__FILE__).parent_path().parent_path() / "configs/study")) {
+    ++files;
+    SCOPED_TRACE(entry.path().filename().string());
+    try {
+      check_study(entry.path());
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what();
+    }
+  }
+  EXPECT_EQ(files, 12);
+}
+
+}  // namespace
+}  // namespace poem

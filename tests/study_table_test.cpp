@@ -1,0 +1,135 @@
+// Means, deviations and tables of a study, against figures worked out by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "study/study_table.h"
+
+namespace poem {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json figures(double fpr95, double auroc) {
+  return {
+      {"fpr95", fpr95}, {"auroc", auroc}, {"aupr_in", 0.5}, {"aupr_out", 0.25}, {"detection_error", 0.125}};
+}
+
+CellResult cell(size_t method, int64_t seed, double fpr95, std::optional<double> accuracy) {
+  CellResult cell{0, method, seed, "run", "energy", 90, {}, {}};
+  for (const double shift : {-0.01, 0.01}) {  // two sets around the mean
+    auto& set = cell.results["sets"][shift < 0 ? "near" : "far, \"x\""] = figures(fpr95 + shift, 0.9);
+    set["id_count"] = 100;
+    set["ood_count"] = shift < 0 ? 40 : 50;
+  }
+  cell.results["mean"] = figures(fpr95, 0.9);
+  cell.results["id_accuracy"] = accuracy ? ordered_json(*accuracy) : ordered_json(nullptr);
+  return cell;
+}
+
+Study study(std::vector<int64_t> seeds) {
+  Study study;
+  study.title = "Title_1";
+  study.seeds = std::move(seeds);
+  study.settings = {{"", {}}};
+  study.methods = {{"A & b", {}, {{"", {{"fpr95", 3.5}}}}}, {"C|D", {}, {}}};
+  for (const char* key : {"fpr95", "near.fpr95", "id_accuracy", "minutes"})
+    study.columns.push_back(study_column(key));
+  return study;
+}
+
+TEST(StudySummary, IsMeanAndSampleDeviation) {
+  EXPECT_FALSE(summarise({}).mean);
+  EXPECT_EQ(*summarise({7}).mean, 7);
+  EXPECT_FALSE(summarise({7}).deviation);
+  const Summary three = summarise({1, 2, 6});  // squares about 3: 4 + 1 + 9 over n − 1 = 2
+  EXPECT_DOUBLE_EQ(*three.mean, 3);
+  EXPECT_DOUBLE_EQ(*three.deviation, std::sqrt(7));
+  EXPECT_EQ(*summarise({4, 4}).deviation, 0);
+}
+
+TEST(StudySummary, TakesTheDeviationOfTheMeanOverSets) {
+  const std::vector<CellResult> results = {cell(0, 0, 0.10, 0.9), cell(0, 1, 0.14, 0.9), cell(1, 0, 0.5, {}),
+                                           cell(1, 1, 0.5, 0.8)};
+  const Summary fpr95 = summarise(results, 0, 0, study_column("fpr95"));
+  EXPECT_NEAR(*fpr95.mean, 12, 1e-12);
+  EXPECT_NEAR(*fpr95.deviation, std::sqrt(8), 1e-12);
+  EXPECT_NEAR(*summarise(results, 0, 0, study_column("near.fpr95")).mean, 11, 1e-12);
+  EXPECT_DOUBLE_EQ(*summarise(results, 0, 0, study_column("minutes")).mean, 1.5);
+  EXPECT_FALSE(summarise(results, 0, 1, study_column("id_accuracy")).mean) << "one seed has none";
+}
+
+TEST(StudyTable, MarksTheBestAndHasThePapersFigures) {
+  const std::vector<CellResult> results = {cell(0, 0, 0.10, {}), cell(0, 1, 0.14, {}), cell(1, 0, 0.5, 0.75),
+                                           cell(1, 1, 0.5, 0.75)};
+  const StudyTable table = make_table(study({0, 1}), results);
+  const std::string markdown = to_markdown(table);
+  const auto expect = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  };
+  expect(markdown, "| method | FPR95 ↓ | paper | near FPR95 ↓ | ID acc ↑ | minutes ↓ |\n");
+  expect(markdown, "| A & b | **12.00 ± 2.83** | 3.50 | **11.00 ± 2.83** | NA | **1.50 ± 0.00** |\n");
+  expect(markdown, "| C\\|D | 50.00 ± 0.00 |  | 49.00 ± 0.00 | **75.00 ± 0.00** | **1.50 ± 0.00** |\n");
+  expect(markdown, "2 seeds (0, 1)");
+  expect(markdown, "100 ID images against near 40, far, \"x\" 50");
+  const std::string tex = to_latex(table);
+  expect(tex, "\\caption{Title\\_1. ");
+  expect(tex, "A \\& b & \\textbf{12.00 $\\pm$ 2.83} & 3.50 & ");
+  expect(tex, "\\begin{tabular}{lrrrrr}");
+  EXPECT_EQ(tex.find("±"), std::string::npos);
+  expect(to_text(table, false), "A & b   12.00 ± 2.83   3.50");
+  EXPECT_EQ(to_text(table, false).find('\033'), std::string::npos);
+  expect(to_text(table, true), "\033[1m");
+}
+
+TEST(StudyTable, OneSeedHasNoDeviation) {
+  const std::string markdown =
+      to_markdown(make_table(study({4}), {cell(0, 4, 0.1, 0.9), cell(1, 4, 0.10004, 0.9)}));
+  EXPECT_NE(markdown.find("| A & b | **10.00 ± –** |"), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("| C\\|D | **10.00 ± –** |"), std::string::npos) << "looks the same: " << markdown;
+}
+
+TEST(StudyTable, EverySettingHasItsBest) {
+  Study two = study({0});
+  two.settings = {{"easy", {}}, {"hard", {}}};
+  std::vector<CellResult> results = {cell(0, 0, 0.1, 0.9), cell(1, 0, 0.2, 0.9), cell(0, 0, 0.6, 0.9),
+                                     cell(1, 0, 0.5, 0.9)};
+  results[2].setting = results[3].setting = 1;
+  const std::string markdown = to_markdown(make_table(two, results));
+  EXPECT_NE(markdown.find("| easy | A & b | **10.00"), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("|  | C\\|D | 20.00"), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("| hard | A & b | 60.00"), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("|  | C\\|D | **50.00"), std::string::npos) << markdown;
+}
+
+TEST(StudyFiles, CsvHasALineASetAndTheMean) {
+  EXPECT_EQ(
+      to_csv(study({0}), {cell(0, 0, 0.25, {})}),
+      "setting,method,seed,set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy,id_count,ood_count,"
+      "seconds\n"
+      ",A & b,0,near,0.24,0.9,0.5,0.25,0.125,,100,40,90.000\n"
+      ",A & b,0,\"far, \"\"x\"\"\",0.26,0.9,0.5,0.25,0.125,,100,50,90.000\n"
+      ",A & b,0,mean,0.25,0.9,0.5,0.25,0.125,,,,90.000\n");
+}
+
+TEST(StudyFiles, CurvesHaveTheEpochsThatWereEvaluated) {
+  CellResult one = cell(1, 2, 0.25, 0.5);
+  one.curve = {{5, one.results}, {10, one.results}};
+  const std::string csv = curves_csv(study({2}), {one});
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 3);
+  EXPECT_NE(csv.find("\n,C|D,2,5,near,0.24,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\n,C|D,2,10,mean,0.25,0.9,0.5,0.25,0.125,0.5,,\n"), std::string::npos) << csv;
+}
+
+TEST(StudyFiles, JsonHasCellsAndTable) {
+  const auto json = ordered_json::parse(to_json_text(
+      study({0, 1}), {cell(0, 0, 0.1, {}), cell(0, 1, 0.14, {}), cell(1, 0, 0.5, 1), cell(1, 1, 0.5, 1)}));
+  EXPECT_EQ(json.at("cells").size(), 4);
+  EXPECT_EQ(json.at("cells")[1].at("results").at("mean").at("fpr95"), 0.14);
+  EXPECT_NEAR(json.at("table")[0].at("fpr95").at("mean").get<double>(), 12, 1e-9);
+  EXPECT_EQ(json.at("table")[0].at("fpr95").at("paper"), 3.5);
+  EXPECT_TRUE(json.at("table")[0].at("id_accuracy").at("mean").is_null());
+}
+
+}  // namespace
+}  // namespace poem
