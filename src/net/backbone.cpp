@@ -53,6 +53,24 @@ at::Tensor Backbone::features(const at::Tensor& images) {
   return body(x.sub(mean_).div_(std_));
 }
 
+std::vector<at::Tensor> Backbone::layers(const at::Tensor& images) {
+  std::vector<at::Tensor> collected;
+  struct Collecting {  // also where features() throws
+    explicit Collecting(Backbone& backbone, std::vector<at::Tensor>& into) : backbone(backbone) {
+      backbone.collected_ = &into;
+    }
+    ~Collecting() { backbone.collected_ = nullptr; }
+    Backbone& backbone;
+  } const collecting(*this, collected);
+  collected.push_back(features(images));
+  return collected;
+}
+
+at::Tensor Backbone::stage(const at::Tensor& x) const {
+  if (collected_) collected_->push_back(x.dim() == 4 ? global_average(x) : x);
+  return x;
+}
+
 void Backbone::to(const at::Device& device) {
   for (auto* named : {&parameters_, &buffers_})
     for (auto& [name, tensor] : *named) tensor.set_data(tensor.to(device));

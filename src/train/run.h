@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "detect/fit.h"
 #include "detect/results.h"
 #include "train/config.h"
 
@@ -26,5 +27,8 @@ RunOutcome resume_run(const std::string& folder, at::Device device);
 
 // The detector of a finished run; also accepts the file itself.
 std::string detector_path(const std::string& run_or_file);
+
+// The ID images of a run, for fitting scores: read again as its config says.
+IdImages load_id_images(const std::string& run);
 
 }  // namespace poem
