@@ -108,7 +108,7 @@ std::vector<at::Tensor> score_features(const std::vector<std::unique_ptr<Score>>
   for (const at::Tensor& block : features.split(kBlock)) {
     stop_if_interrupted();
     const at::Tensor logits = head(block);
-    const Batch batch{logits, logits.narrow(1, 0, 0), block};
+    const Batch batch{logits, logits.narrow(1, 0, 0), block, {}, nullptr};
     for (size_t i = 0; i < scores.size(); ++i) blocks[i].push_back((*scores[i])(batch));
     bar.advance(block.size(0));
   }

@@ -20,13 +20,13 @@ constexpr int64_t kBlock = 4096;  // training features compared with at a time
 // The k smallest of a stream of numbers, in a buffer with room for some more.
 class Smallest {
  public:
-  explicit Smallest(size_t k) : k_(k) { kept_.reserve(4 * k); }
+  explicit Smallest(size_t k) : k_(k) {}
 
   void offer(const float* values, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       if (!(values[i] < limit_)) continue;
       kept_.push_back(values[i]);
-      if (kept_.size() == kept_.capacity()) shrink();
+      if (kept_.size() == kRoom * k_) shrink();
     }
   }
 
@@ -38,6 +38,8 @@ class Smallest {
   }
 
  private:
+  static constexpr size_t kRoom = 4;
+
   void shrink() {
     const auto last = kept_.begin() + static_cast<std::ptrdiff_t>(k_) - 1;
     std::nth_element(kept_.begin(), last, kept_.end());
