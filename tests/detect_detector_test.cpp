@@ -10,7 +10,6 @@
 #include "core/safetensors.h"
 #include "data/world.h"
 #include "detect/evaluate.h"
-#include "detect/score.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 
@@ -27,34 +26,12 @@ NetworkSpec small_network() {
 
 // An untrained network whose BatchNorm statistics come from a few images, so that nothing is at its default.
 Detector small_detector() {
-  Detector detector{make_network(small_network(), 5), "energy", 1.25, draw_world("train", 8, 1).class_names};
+  Detector detector{make_network(small_network(), 5), make_score("energy"), 1.25,
+                    draw_world("train", 8, 1).class_names};
   const at::NoGradGuard no_grad;
   detector.network->train(true);
   for (int i = 0; i < 20; ++i) detector.network->features(draw_world("train", 32, 1).pixels);
   return detector;
-}
-
-TEST(Scores, EqualPlainLoops) {
-  const at::Tensor logits = at::randn({20, 5}, at::kDouble) * 4;
-  const at::Tensor energy = score_logits("energy", logits), msp = score_logits("msp", logits);
-  for (int64_t i = 0; i < 20; ++i) {
-    double sum = 0, largest = -1e300;
-    for (int64_t k = 0; k < 5; ++k) {
-      sum += std::exp(logits[i][k].item<double>());
-      largest = std::max(largest, logits[i][k].item<double>());
-    }
-    EXPECT_NEAR(energy[i].item<double>(), std::log(sum), 1e-12);
-    EXPECT_NEAR(msp[i].item<double>(), std::exp(largest) / sum, 1e-12);
-  }
-}
-
-TEST(Scores, AnUnknownNameIsAnError) {
-  expect_error([] { score_logits("enegry", at::ones({1, 2})); }, {"'enegry'", "nearest is 'energy'", "msp"});
-}
-
-TEST(Scores, ToFloatsKeepsTheOrderOfStridedRows) {
-  EXPECT_EQ(to_floats(at::arange(6).view({3, 2}).select(1, 1)), (std::vector<float>{1, 3, 5}));
-  EXPECT_TRUE(to_floats(at::empty({0})).empty());
 }
 
 TEST(Detector, LoadedItGivesTheSameLogitsAndSettings) {
@@ -64,7 +41,7 @@ TEST(Detector, LoadedItGivesTheSameLogitsAndSettings) {
   const Detector loaded = Detector::load(folder / "d");
   const ImageSet images = draw_world("test", 40, 2);
   EXPECT_TRUE(detector.logits(images).equal(loaded.logits(images)));
-  EXPECT_EQ(loaded.score, "energy");
+  EXPECT_EQ(loaded.score->name(), "energy");
   EXPECT_EQ(loaded.threshold, detector.threshold);
   EXPECT_EQ(loaded.class_names, detector.class_names);
   EXPECT_EQ(loaded.size, 32);
@@ -107,8 +84,8 @@ TEST(Detector, AnImageIsKnownFromTheThresholdOn) {
   const ImageSet images = draw_world("test", 30, 2);
   const at::Tensor logits = detector.logits(images);
   for (const char* score : {"energy", "msp"}) {
-    detector.score = score;
-    std::vector<float> scores = to_floats(score_logits(score, logits));
+    detector.score = make_score(score);
+    std::vector<float> scores = to_floats(detector.scores(images));
     std::vector<float> sorted = scores;
     std::sort(sorted.begin(), sorted.end());
     detector.threshold = sorted[10];  // exactly one image's score
@@ -188,17 +165,18 @@ double naive_auroc(const std::vector<float>& id, const std::vector<float>& ood) 
 }
 
 TEST(Evaluate, EqualsADirectComputation) {
-  const Detector detector = small_detector();
+  Detector detector = small_detector();
   const ImageSet id = draw_world("test", 60, 2), digits = draw_world("digits", 30, 2),
                  scenes = draw_world("scenes", 25, 2);
   for (const char* score : {"energy", "msp"}) {
     const Results results = evaluate(detector, score, id, {{"digits", digits}, {"scenes", scenes}});
     ASSERT_EQ(results.sets.size(), 2u);
+    detector.score = make_score(score);
     const at::Tensor logits = detector.logits(id);
-    const std::vector<float> id_scores = to_floats(score_logits(score, logits));
+    const std::vector<float> id_scores = to_floats(detector.scores(id));
     double auroc_sum = 0;
     for (const auto& [set, images] : {std::pair{0, digits}, std::pair{1, scenes}}) {
-      const auto ood = to_floats(score_logits(score, detector.logits(images)));
+      const auto ood = to_floats(detector.scores(images));
       EXPECT_NEAR(results.sets[set].metrics.auroc, naive_auroc(id_scores, ood), 1e-12);
       std::vector<float> sorted = id_scores;
       std::sort(sorted.begin(), sorted.end());

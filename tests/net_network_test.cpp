@@ -411,5 +411,41 @@ TEST(Network, GradientEqualsFiniteDifferences) {
   }
 }
 
+TEST(Layers, EndWithTheFeaturesAndStartWithTheStem) {
+  const at::NoGradGuard no_grad;
+  const auto widths = [](const NetworkSpec& spec, at::IntArrayRef image) {
+    const auto network = make_network(spec, 1);
+    const at::Tensor x = pixels(image);
+    network->features(x);  // moves the statistics away from their defaults
+    network->train(false);
+    const std::vector<at::Tensor> layers = network->layers(x);
+    EXPECT_TRUE(at::allclose(layers.back(), network->features(x), 1e-4, 1e-5)) << spec.name;
+    std::vector<int64_t> counts;
+    for (const at::Tensor& layer : layers) {
+      EXPECT_EQ(layer.dim(), 2) << spec.name;
+      EXPECT_EQ(layer.size(0), image[0]) << spec.name;
+      counts.push_back(layer.size(1));
+    }
+    return counts;
+  };
+  // 40 images: more than the few that DenseNet takes at a time.
+  EXPECT_EQ(widths(densenet(10), {40, 3, 16, 16}), (std::vector<int64_t>{24, 18, 15, 27}));
+  EXPECT_EQ(widths(wideresnet(16, 1), {3, 3, 8, 8}), (std::vector<int64_t>{16, 16, 32, 64}));
+  EXPECT_EQ(widths(named("resnet18"), {2, 3, 8, 8}), (std::vector<int64_t>{64, 64, 128, 256, 512}));
+  EXPECT_EQ(widths(mlp({7, 5, 4}), {3, 2, 1, 1}), (std::vector<int64_t>{7, 5, 4}));
+}
+
+TEST(Layers, TheStemIsAveragedOverSpace) {
+  const at::NoGradGuard no_grad;
+  const auto network = make_network(densenet(10), 1);
+  network->train(false);
+  const at::Tensor x = pixels({2, 3, 8, 8});
+  const at::Tensor mean = at::tensor(network->spec().mean, at::kFloat).view({3, 1, 1}),
+                   std = at::tensor(network->spec().std, at::kFloat).view({3, 1, 1});
+  const at::Tensor stem =
+      at::conv2d((x - mean) / std, by_name(network->parameters()).at("stem.weight"), {}, 1, 1);
+  EXPECT_TRUE(at::allclose(network->layers(x)[0], stem.mean({2, 3}), 1e-4, 1e-5));
+}
+
 }  // namespace
 }  // namespace poem

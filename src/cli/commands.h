@@ -23,6 +23,7 @@ void add_info(CLI::App& app);
 void add_metrics(CLI::App& app);
 void add_mine(CLI::App& app);
 void add_pack(CLI::App& app);
+void add_posthoc(CLI::App& app);
 void add_study(CLI::App& app, const CommonOptions& common);
 void add_train(CLI::App& app, const CommonOptions& common);
 

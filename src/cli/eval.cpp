@@ -1,15 +1,20 @@
 // poem eval: a detector against test sets.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
+#include "core/error.h"
 #include "core/file.h"
 #include "core/output_files.h"
+#include "core/random.h"
 #include "core/runtime.h"
+#include "core/text.h"
+#include "data/read.h"
 #include "detect/evaluate.h"
-#include "detect/score.h"
+#include "detect/fit.h"
 #include "train/data.h"
 #include "train/run.h"
 
@@ -17,33 +22,71 @@ namespace poem {
 namespace {
 
 struct Options {
-  std::string run, id, score, out;
-  std::vector<std::string> ood;
+  std::string run, id, train, out;
+  std::vector<std::string> ood, score;
   bool json = false, skip_bad = false, force = false;
 };
 
-void write(const Results& results, const std::string& json, const Options& options) {
+// One score prints as a run's own results do.
+struct Texts {
+  explicit Texts(const ScoreResults& r)
+      : json(r.size() == 1 ? to_json_text(r[0].second) : to_json_text(r)),
+        csv(r.size() == 1 ? to_csv(r[0].second) : to_csv(r)),
+        table(r.size() == 1 ? to_table(r[0].second) : to_table(r)) {}
+  std::string json, csv, table;
+};
+
+void write(const Texts& texts, const Options& options) {
   make_output_folder(options.out);
   const std::string json_path = options.out + "/results.json", csv_path = options.out + "/results.csv";
   OutputFiles files({json_path, csv_path}, options.force);
-  write_file(files.staged(csv_path), to_csv(results));
-  write_file(files.staged(json_path), json);
+  write_file(files.staged(csv_path), texts.csv);
+  write_file(files.staged(json_path), texts.json);
   files.commit();
 }
 
-void run(const Options& options, const CommonOptions& common) {
+// Images of --train: a tenth of them stands in for those that the run held out, which are not known.
+IdImages read_id_images(const Options& options, const Detector& detector) {
+  const ImageSet all = read_images(options.train, {detector.size, options.skip_bad});
+  check_fits(detector.network->spec().channels, detector.class_names, all, {});
+  if (!all.labelled()) throw Error(options.train, "has no labels", "scores are fitted on labelled images");
+  Stream stream(0, "held-out");
+  std::vector<int64_t> train, held_out = sample(all.size(), all.size() / 10, stream);
+  for (int64_t row = 0; row < all.size(); ++row) {
+    if (!std::binary_search(held_out.begin(), held_out.end(), row)) train.push_back(row);
+  }
+  return {subset(all, train), subset(all, held_out)};
+}
+
+// What the chosen scores are fitted on, where they need it and it can be found.
+std::optional<IdImages> find_id_images(const Options& options, const Detector& detector) {
+  const auto must_be_fitted = [&](const std::string& name) {
+    return name == "all" || (name != detector.score->name() && needs(name, kTraining));
+  };
+  if (std::none_of(options.score.begin(), options.score.end(), must_be_fitted)) return std::nullopt;
+  if (!options.train.empty()) return read_id_images(options, detector);
+  if (std::filesystem::is_directory(options.run)) return load_id_images(options.run);
+  return std::nullopt;
+}
+
+void run(Options options, const CommonOptions& common) {
   if (std::filesystem::exists(options.out)) {  // asked before the work, and again before writing
     OutputFiles({options.out + "/results.json", options.out + "/results.csv"}, options.force);
   }
+  catch_interrupts();
   const Detector detector = Detector::load(detector_path(options.run));
   detector.network->to(pick_device(common.device));
-  const std::string score = options.score.empty() ? detector.score : options.score;
-  check_score(score);
+  if (options.score.empty()) options.score = {detector.score->name()};
+  const std::optional<IdImages> id_images = find_id_images(options, detector);
+  choose_scores(options.score, available(detector, id_images), detector.score->name());
   const TestData test = load_test_data(options.id, options.ood, detector.size, options.skip_bad);
-  const Results results = evaluate(detector, score, test.id, test.ood);
-  const std::string json = to_json_text(results);
-  if (!options.out.empty()) write(results, json, options);
-  fmt::print("{}", options.json ? json : to_table(results));
+  const auto scores = fit_scores(options.score, detector, id_images);
+  const std::vector<Results> all = evaluate(detector, scores, test.id, test.ood);
+  ScoreResults results;
+  for (size_t i = 0; i < scores.size(); ++i) results.emplace_back(scores[i]->name(), all[i]);
+  const Texts texts(results);
+  if (!options.out.empty()) write(texts, options);
+  fmt::print("{}", options.json ? texts.json : texts.table);
 }
 
 }  // namespace
@@ -58,17 +101,27 @@ void add_eval(CLI::App& app, const CommonOptions& common) {
   command->add_option("--ood", options->ood, "OOD test images (may be repeated)")
       ->required()
       ->type_name("NAME=PATH");
-  command->add_option("--score", options->score, "energy or msp (default: the detector's own)")
-      ->type_name("NAME");
+  command
+      ->add_option("--score", options->score,
+                   "all, or some of: " + listed(score_names()) + " (default: the detector's own)")
+      ->delimiter(',')
+      ->type_name("NAME[,NAME...]");
+  command
+      ->add_option("--train", options->train,
+                   "ID training images to fit scores on (default: those of the run's config)")
+      ->type_name("PATH");
   command->add_option("--out", options->out, "Also write results.json and results.csv there")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->add_flag("--skip-bad", options->skip_bad, "Leave out images that cannot be decoded");
   command->add_flag("--force", options->force, "Replace results that are there");
   command->footer(
+      "Scores other than the detector's own that need training features are fitted on the run's ID images;\n"
+      "no test set is seen by any fit. docs/scores.md has the formulas.\n"
       "Examples:\n"
       "  poem eval runs/demo/poem --id world:test --ood digits=world:digits --ood scenes=world:scenes\n"
-      "  poem eval runs/cifar --id cifar-10-batches-bin/test_batch.bin --ood svhn=test_32x32.mat --json");
+      "  poem eval runs/cifar --id cifar-10-batches-bin/test_batch.bin --ood svhn=test_32x32.mat --json\n"
+      "  poem eval runs/cifar --id test/ --ood svhn=test_32x32.mat --score knn,vim,mahalanobis");
   command->callback([options, &common] { run(*options, common); });
 }
 

@@ -31,7 +31,7 @@ void show_detector(const std::string& path) {
   fmt::print(
       "detector   {}\nnetwork    {}, {} parameters, {} features\ninput      {}x{} pixels\nscore      {}\n",
       path, detector.network->spec().name, parameters, detector.network->feature_count(), detector.size,
-      detector.size, detector.score);
+      detector.size, detector.score->name());
   fmt::print("threshold  {}\nclasses    {}\n",
              detector.threshold ? fmt::format("{}", *detector.threshold) : "none",
              fmt::join(detector.class_names, ", "));

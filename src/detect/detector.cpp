@@ -4,14 +4,12 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/safetensors.h"
 #include "core/version.h"
-#include "data/augment.h"
-#include "detect/score.h"
+#include "detect/image_blocks.h"
 #include "net/weights.h"
 
 namespace poem {
@@ -20,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "poem-detector-1";
-constexpr int64_t kBlock = 500;  // images judged at a time
+constexpr const char* kScorePrefix = "score.";  // of the tensors that a fitted score needs
 
 json to_json(const NetworkSpec& s) {
   return {{"name", s.name},     {"depth", s.depth},           {"growth", s.growth}, {"width", s.width},
@@ -49,19 +47,26 @@ NetworkSpec network_from(const json& j) {
 
 }  // namespace
 
-at::Tensor Detector::logits(const ImageSet& images) const {
+void Detector::for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const {
   const at::NoGradGuard no_grad;
   network->train(false);
-  const at::Device device = network->parameters().front().second.device();
-  const Augmentation whole = plain(size);
-  std::vector<at::Tensor> blocks = {at::empty({0, network->spec().classes})};
-  std::vector<Crop> crops;
-  for (int64_t first = 0; first < images.size(); first += kBlock) {
-    crops.clear();
-    for (int64_t i = first; i < std::min(first + kBlock, images.size()); ++i) crops.push_back({i, 0});
-    const at::Tensor pixels = cut(images, crops.data(), static_cast<int64_t>(crops.size()), whole).to(device);
-    blocks.push_back(network->logits(network->features(pixels)).cpu());
-  }
+  const auto classes = static_cast<int64_t>(class_names.size());
+  for_each_block(images, size, network->parameters().front().second.device(), [&](const at::Tensor& pixels) {
+    const at::Tensor features = network->features(pixels), outputs = network->logits(features).cpu();
+    use({outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes), features.cpu(),
+         pixels, network.get()});
+  });
+}
+
+at::Tensor Detector::logits(const ImageSet& images) const {
+  std::vector<at::Tensor> blocks = {at::empty({0, static_cast<int64_t>(class_names.size())})};
+  for_each_batch(images, [&](const Batch& batch) { blocks.push_back(batch.logits); });
+  return at::cat(blocks);
+}
+
+at::Tensor Detector::scores(const ImageSet& images) const {
+  std::vector<at::Tensor> blocks = {at::empty({0})};
+  for_each_batch(images, [&](const Batch& batch) { blocks.push_back((*score)(batch)); });
   return at::cat(blocks);
 }
 
@@ -69,21 +74,26 @@ std::vector<Verdict> Detector::judge(const ImageSet& images) const {
   if (!threshold) {
     throw Error("detector", "has no threshold", "train with data.validation above 0");
   }
-  const at::Tensor z = logits(images);
-  const at::Tensor scores = score_logits(score, z).contiguous(), labels = z.argmax(1);
-  std::vector<Verdict> verdicts(images.size());
-  for (int64_t i = 0; i < images.size(); ++i) {
-    const float s = scores.data_ptr<float>()[i];
-    verdicts[i] = {labels.data_ptr<int64_t>()[i], s, s >= *threshold};
-  }
+  std::vector<Verdict> verdicts;
+  verdicts.reserve(images.size());
+  for_each_batch(images, [&](const Batch& batch) {
+    const at::Tensor likely = batch.logits.argmax(1);
+    const at::Tensor labels = network->classifies() ? likely : at::full_like(likely, -1);
+    const std::vector<float> scores = to_floats((*score)(batch));
+    for (size_t i = 0; i < scores.size(); ++i)
+      verdicts.push_back({labels.data_ptr<int64_t>()[i], scores[i], scores[i] >= *threshold});
+  });
   return verdicts;
 }
 
 void Detector::save(const std::string& path) const {
   TensorFile file;
   store_weights(*network, "", file);
-  json about = {
-      {"network", to_json(network->spec())}, {"score", score}, {"class_names", class_names}, {"size", size}};
+  score->store(file, kScorePrefix);
+  json about = {{"network", to_json(network->spec())},
+                {"score", score->name()},
+                {"class_names", class_names},
+                {"size", size}};
   about["threshold"] = threshold ? json(*threshold) : json(nullptr);
   // Class names may be folder names in another encoding than UTF-8, which JSON does not allow.
   const std::string text = about.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -100,7 +110,7 @@ Detector Detector::load(const std::string& path) {
   try {
     const json about = json::parse(file.text("detector"));
     detector.network = make_network(network_from(about.at("network")), 0);
-    about.at("score").get_to(detector.score);
+    detector.score = make_score(about.at("score").get<std::string>());
     about.at("class_names").get_to(detector.class_names);
     about.at("size").get_to(detector.size);
     if (!about.at("threshold").is_null()) detector.threshold = about.at("threshold").get<double>();
@@ -108,6 +118,7 @@ Detector Detector::load(const std::string& path) {
     throw Error(path, std::string("its description is damaged: ") + e.what(), "write or copy the file again");
   }
   load_weights(*detector.network, "", file);
+  detector.score->load(file, kScorePrefix);
   return detector;
 }
 

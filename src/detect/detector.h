@@ -8,34 +8,40 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/image_set.h"
+#include "detect/score.h"
 #include "net/network.h"
 
 namespace poem {
 
 struct Verdict {
-  int64_t label;  // the most likely class
+  int64_t label;  // the most likely class; −1 if the network does not classify
   float score;    // higher means ID
   bool known;     // score ≥ threshold
 };
 
 struct Detector {
-  std::shared_ptr<Network> network;
-  std::string score = "energy";
-  std::optional<double> threshold;  // empty when no validation images were held out
+  std::shared_ptr<Network> network;  // may have more outputs than there are classes
+  std::shared_ptr<Score> score;      // fitted
+  std::optional<double> threshold;   // empty when no validation images were held out
   std::vector<std::string> class_names;
   int64_t size = 32;  // side of the input in pixels
 
   // Every image's verdict; images of another size are resized. Without a threshold an Error.
   std::vector<Verdict> judge(const ImageSet& images) const;
 
-  // Logits of every image, float32 N×K on the CPU.
+  // Of every image, float32 on the CPU: N×K logits of the classes, and N scores.
   at::Tensor logits(const ImageSet& images) const;
+  at::Tensor scores(const ImageSet& images) const;
+
+  // Calls use(batch) for block after block of the images: one forward pass without gradients.
+  void for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const;
 
   void save(const std::string& path) const;  // the same detector gives the same bytes
   static Detector load(const std::string& path);

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "detect/score.h"
+#include "detect/fit.h"
 #include "metrics/metrics.h"
 
 namespace poem {
@@ -53,6 +53,22 @@ at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& 
   return images.labels;
 }
 
+using Scores = std::vector<std::vector<float>>;  // one list a score
+
+// All scores of the images from one forward pass; the most likely class of each, in blocks, if asked for.
+Scores score_images(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
+                    const ImageSet& images, std::vector<at::Tensor>* labels = nullptr) {
+  Scores result(scores.size());
+  detector.for_each_batch(images, [&](const Batch& batch) {
+    if (labels) labels->push_back(batch.logits.argmax(1));
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const std::vector<float> block = to_floats((*scores[i])(batch));
+      result[i].insert(result[i].end(), block.begin(), block.end());
+    }
+  });
+  return result;
+}
+
 }  // namespace
 
 void check_fits(int64_t channels, const std::vector<std::string>& class_names, const ImageSet& id,
@@ -62,21 +78,31 @@ void check_fits(int64_t channels, const std::vector<std::string>& class_names, c
   if (id.labelled()) labels_among(id, class_names);
 }
 
+std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
+                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood) {
+  check_fits(detector.network->spec().channels, detector.class_names, id, ood);
+  std::vector<at::Tensor> labels;
+  const Scores id_scores = score_images(detector, scores, id, &labels);
+  std::optional<double> id_accuracy;
+  if (id.labelled() && detector.network->classifies()) {
+    const at::Tensor right = at::cat(labels) == labels_among(id, detector.class_names);
+    id_accuracy = right.to(at::kDouble).mean().item<double>();
+  }
+  std::vector<std::vector<SetResult>> sets(scores.size());
+  for (const auto& [name, images] : ood) {
+    const Scores ood_scores = score_images(detector, scores, images);
+    for (size_t i = 0; i < scores.size(); ++i)
+      sets[i].push_back({name, ood_metrics(id_scores[i], ood_scores[i])});
+  }
+  std::vector<Results> results;
+  for (std::vector<SetResult>& of_score : sets)
+    results.push_back(make_results(std::move(of_score), id_accuracy));
+  return results;
+}
+
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,
                  const std::vector<std::pair<std::string, ImageSet>>& ood) {
-  check_fits(detector.network->spec().channels, detector.class_names, id, ood);
-  const at::Tensor id_logits = detector.logits(id);
-  const std::vector<float> id_scores = to_floats(score_logits(score, id_logits));
-  std::vector<SetResult> sets;
-  for (const auto& [name, images] : ood) {
-    sets.push_back({name, ood_metrics(id_scores, to_floats(score_logits(score, detector.logits(images))))});
-  }
-  std::optional<double> id_accuracy;
-  if (id.labelled()) {
-    id_accuracy =
-        (id_logits.argmax(1) == labels_among(id, detector.class_names)).to(at::kDouble).mean().item<double>();
-  }
-  return make_results(std::move(sets), id_accuracy);
+  return evaluate(detector, fit_scores({score}, detector, std::nullopt), id, ood).front();
 }
 
 }  // namespace poem

@@ -14,8 +14,12 @@ namespace poem {
 void check_fits(int64_t channels, const std::vector<std::string>& class_names, const ImageSet& id,
                 const std::vector<std::pair<std::string, ImageSet>>& ood);
 
-// Scores the ID images and every OOD set with `score`; sets that do not fit the network are an Error.
-// Labelled ID images give the accuracy.
+// Scores the ID images and every OOD set: one result a score. One forward pass over a set serves all scores.
+// Sets that do not fit the network are an Error. Labelled ID images give the accuracy.
+std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
+                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood);
+
+// The same for the detector's own score, or another that needs no training images.
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,
                  const std::vector<std::pair<std::string, ImageSet>>& ood);
 

@@ -28,10 +28,44 @@ nlohmann::ordered_json figures_json(const OodMetrics& metrics) {
   return json;
 }
 
+std::string json_text(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string csv_header() {
+  std::string header = "set";
+  for (const Figure& figure : kFigures) header += fmt::format(",{}", figure.key);
+  return header + ",id_accuracy,id_count,ood_count\n";
+}
+
+std::string csv_lines(const std::string& prefix, const Results& results) {
+  std::string csv;
+  const auto add_line = [&](const std::string& name, const OodMetrics& metrics, const std::string& counts) {
+    csv += prefix + csv_field(name);
+    for (const Figure& figure : kFigures) csv += fmt::format(",{}", metrics.*figure.value);
+    csv += (results.id_accuracy ? fmt::format(",{}", *results.id_accuracy) : ",") + counts + "\n";
+  };
+  for (const SetResult& set : results.sets) {
+    add_line(set.name, set.metrics, fmt::format(",{},{}", set.metrics.id_count, set.metrics.ood_count));
+  }
+  add_line("mean", results.mean, ",,");
+  return csv;
+}
+
+std::string table_header(size_t width) {
+  std::string header = fmt::format("{:<{}}", "%", width);
+  for (const Figure& figure : kFigures) header += fmt::format("{:>10}", figure.title);
+  return header;
+}
+
 std::string table_line(size_t width, const std::string& name, const OodMetrics& metrics) {
   std::string line = fmt::format("{:<{}}", name, width);
   for (const Figure& figure : kFigures) line += fmt::format("{:>10.2f}", 100 * (metrics.*figure.value));
   return line;
+}
+
+std::string accuracy_line(const Results& results) {
+  return results.id_accuracy ? fmt::format("ID accuracy {:.2f}\n", 100 * *results.id_accuracy) : "";
 }
 
 }  // namespace
@@ -59,39 +93,47 @@ nlohmann::ordered_json to_json(const Results& results) {
   return json;
 }
 
-std::string to_json_text(const Results& results) {
-  return to_json(results).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string to_json_text(const Results& results) { return json_text(to_json(results)); }
+
+std::string to_json_text(const ScoreResults& results) {
+  nlohmann::ordered_json json;
+  for (const auto& [score, figures] : results) json["scores"][score] = to_json(figures);
+  return json_text(json);
 }
 
-std::string to_csv(const Results& results) {
-  std::string csv = "set";
-  for (const Figure& figure : kFigures) csv += fmt::format(",{}", figure.key);
-  csv += ",id_accuracy,id_count,ood_count\n";
-  const auto add_line = [&](const std::string& name, const OodMetrics& metrics, const std::string& counts) {
-    csv += csv_field(name);
-    for (const Figure& figure : kFigures) csv += fmt::format(",{}", metrics.*figure.value);
-    csv += (results.id_accuracy ? fmt::format(",{}", *results.id_accuracy) : ",") + counts + "\n";
-  };
-  for (const SetResult& set : results.sets) {
-    add_line(set.name, set.metrics, fmt::format(",{},{}", set.metrics.id_count, set.metrics.ood_count));
-  }
-  add_line("mean", results.mean, ",,");
+std::string to_csv(const Results& results) { return csv_header() + csv_lines("", results); }
+
+std::string to_csv(const ScoreResults& results) {
+  std::string csv = "score," + csv_header();
+  for (const auto& [score, figures] : results) csv += csv_lines(score + ",", figures);
   return csv;
 }
 
 std::string to_table(const Results& results) {
   size_t width = 6;
   for (const SetResult& set : results.sets) width = std::max(width, set.name.size());
-  std::string table = fmt::format("{:<{}}", "%", width);
-  for (const Figure& figure : kFigures) table += fmt::format("{:>10}", figure.title);
+  std::string table = table_header(width);
   table += fmt::format("{:>10}{:>10}\n", "ID", "OOD");
   for (const SetResult& set : results.sets) {
     table += fmt::format("{}{:>10}{:>10}\n", table_line(width, set.name, set.metrics), set.metrics.id_count,
                          set.metrics.ood_count);
   }
   table += table_line(width, "mean", results.mean) + "\n";
-  if (results.id_accuracy) table += fmt::format("ID accuracy {:.2f}\n", 100 * *results.id_accuracy);
-  return table;
+  return table + accuracy_line(results);
+}
+
+std::string to_table(const ScoreResults& results) {
+  size_t width = 6;
+  for (const auto& [score, figures] : results) width = std::max(width, score.size());
+  std::string table = table_header(width) + "\n";
+  for (const auto& [score, figures] : results) table += table_line(width, score, figures.mean) + "\n";
+  const Results& first = results.front().second;
+  table += fmt::format("means over {} OOD sets; {} ID against", first.sets.size(),
+                       first.sets.front().metrics.id_count);
+  for (const SetResult& set : first.sets) {
+    table += fmt::format("{} {} {}", &set == &first.sets.front() ? "" : ",", set.name, set.metrics.ood_count);
+  }
+  return table + "\n" + accuracy_line(first);
 }
 
 }  // namespace poem

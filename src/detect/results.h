@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "metrics/metrics.h"
@@ -36,5 +37,13 @@ std::string to_csv(const Results& results);
 
 // Percent, aligned for a terminal.
 std::string to_table(const Results& results);
+
+// Several scores on the same sets: at least one.
+using ScoreResults = std::vector<std::pair<std::string, Results>>;  // by the score's name
+
+// {"scores": {SCORE: as above}}; the CSV with a first column `score`; a table of the means, one line a score.
+std::string to_json_text(const ScoreResults& results);
+std::string to_csv(const ScoreResults& results);
+std::string to_table(const ScoreResults& results);
 
 }  // namespace poem

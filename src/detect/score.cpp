@@ -2,28 +2,126 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "core/registry.h"
-#include "objective/objective.h"
+#include "core/safetensors.h"
 
 namespace poem {
+
+// One function a score, in files of detect/scores/.
+std::unique_ptr<Score> make_ash();
+std::unique_ptr<Score> make_dice();
+std::unique_ptr<Score> make_energy();
+std::unique_ptr<Score> make_fdbd();
+std::unique_ptr<Score> make_gen();
+std::unique_ptr<Score> make_knn();
+std::unique_ptr<Score> make_mahalanobis();
+std::unique_ptr<Score> make_maxlogit();
+std::unique_ptr<Score> make_mds();
+std::unique_ptr<Score> make_msp();
+std::unique_ptr<Score> make_odin();
+std::unique_ptr<Score> make_react();
+std::unique_ptr<Score> make_reject();
+std::unique_ptr<Score> make_rmds();
+std::unique_ptr<Score> make_scale();
+std::unique_ptr<Score> make_ssd();
+std::unique_ptr<Score> make_vim();
+
 namespace {
 
-at::Tensor energy_score(const at::Tensor& logits) { return -energy(logits); }
-at::Tensor msp_score(const at::Tensor& logits) { return std::get<0>(at::softmax(logits, 1).max(1)); }
+struct Entry {
+  std::unique_ptr<Score> (*make)();
+  unsigned needs;
+};
 
-const Registry<at::Tensor (*)(const at::Tensor&)> kScores("score", {
-                                                                       {"energy", energy_score},
-                                                                       {"msp", msp_score},
-                                                                   });
+const Registry<Entry> kScores("score",
+                              {
+                                  {"msp", {make_msp, kClasses}},
+                                  {"maxlogit", {make_maxlogit, kClasses}},
+                                  {"energy", {make_energy, kClasses}},
+                                  {"mds", {make_mds, kTraining}},
+                                  {"rmds", {make_rmds, kTraining}},
+                                  {"knn", {make_knn, kTraining}},
+                                  {"react", {make_react, kTraining | kLinear}},
+                                  {"dice", {make_dice, kTraining | kLinear}},
+                                  {"ash", {make_ash, kTraining | kLinear}},
+                                  {"scale", {make_scale, kTraining | kLinear}},
+                                  {"vim", {make_vim, kTraining | kLinear}},
+                                  {"gen", {make_gen, kClasses}},
+                                  {"fdbd", {make_fdbd, kTraining | kLinear}},
+                                  {"ssd", {make_ssd, kTraining}},
+                                  {"reject", {make_reject, kRejects}},
+                                  {"odin", {make_odin, kClasses | kNetwork}},
+                                  {"mahalanobis", {make_mahalanobis, kTraining | kNetwork | kHeldOut}},
+                              });
+
+void check_needs(const std::string& name, unsigned available) {
+  const unsigned missing = kScores.find(name).needs & ~available;
+  const std::string where = "score '" + name + "'";
+  if (missing & kClasses) {
+    throw Error(where, "needs outputs for the classes, this network was trained without",
+                "use one of its features: ssd, mds, rmds, knn, mahalanobis");
+  }
+  if (missing & kLinear) {
+    throw Error(where, "needs a network whose last layer is linear", "use one of the outputs: msp, energy");
+  }
+  if (missing & kRejects) {
+    throw Error(where, "needs outputs beyond the classes, this network has none",
+                "it is for networks trained with reject classes");
+  }
+  if (missing & kNetwork) {
+    throw Error(where, "needs the network's gradients and layers, saved features do not have them",
+                "use poem eval on a run or a detector");
+  }
+  if (missing & kTraining) {
+    throw Error(where, "needs features of ID training images",
+                "name the run's folder instead of the detector's file, or give --train PATH");
+  }
+  if (missing & kHeldOut) {
+    throw Error(where, "needs ID images that were not trained on", "train with data.validation above 0");
+  }
+}
 
 }  // namespace
 
-void check_score(const std::string& name) { kScores.find(name); }
+at::Tensor Head::operator()(const at::Tensor& features) const { return at::linear(features, weight, bias); }
+
+void Score::store(TensorFile& file, const std::string& prefix) {
+  for (const auto& [name, tensor] : state()) file.tensors[prefix + name] = *tensor;
+}
+
+void Score::load(const TensorFile& file, const std::string& prefix) {
+  for (const auto& [name, tensor] : state()) *tensor = file.tensor(prefix + name);
+}
+
+std::unique_ptr<Score> make_score(const std::string& name) {
+  std::unique_ptr<Score> score = kScores.find(name).make();
+  score->name_ = name;
+  return score;
+}
+
+bool needs(const std::string& name, Need what) { return kScores.find(name).needs & what; }
 
 std::vector<std::string> score_names() { return kScores.names(); }
 
-at::Tensor score_logits(const std::string& name, const at::Tensor& logits) {
-  return kScores.find(name)(logits);
+std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
+                                       const std::string& fitted) {
+  if (names == std::vector<std::string>{"all"}) {
+    std::vector<std::string> all = kScores.names();
+    const auto lacking = [&](const std::string& name) {
+      return name != fitted && kScores.find(name).needs & ~available;
+    };
+    all.erase(std::remove_if(all.begin(), all.end(), lacking), all.end());
+    return all;
+  }
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (*name != fitted) check_needs(*name, available);
+    if (std::find(names.begin(), name, *name) != name) {
+      throw Error("score", "'" + *name + "' is given twice", "name each once");
+    }
+  }
+  return names;
 }
 
 std::vector<float> to_floats(const at::Tensor& scores) {

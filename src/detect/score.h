@@ -1,16 +1,93 @@
-// What ranks test inputs: higher means ID.
+// What ranks test inputs: higher means ID. A score is fitted once, on ID training data alone, and then scores
+// batches of anything.
+//
+//   std::unique_ptr<Score> knn = make_score("knn");
+//   knn->fit(training);                      // where needs("knn", kTraining)
+//   at::Tensor scores = (*knn)(batch);       // float32, one a row
+//
+// A new score is one file in detect/scores/ and one line in the table of score.cpp.
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "data/image_set.h"
 
 namespace poem {
 
-// One score a row of logits (n×K). An unknown name is an Error that lists the known ones.
-at::Tensor score_logits(const std::string& name, const at::Tensor& logits);
+class Network;
+struct TensorFile;
+
+// What a network says of n inputs. float32 on the CPU, but for the pixels.
+struct Batch {
+  at::Tensor logits;    // n×K, of the classes
+  at::Tensor rejects;   // n×R, logits of outputs beyond the classes; R is 0 for most networks
+  at::Tensor features;  // n×m
+  at::Tensor pixels;    // n×C×H×W on the network's device; not defined where only features are known
+  Network* network = nullptr;  // the same, in eval mode
+};
+
+// The linear last layer: logits = features · weightᵀ + bias, of the K classes.
+struct Head {
+  at::Tensor weight, bias;  // K×m and K, float32 on the CPU
+
+  at::Tensor operator()(const at::Tensor& features) const;
+};
+
+// What scores are fitted on: ID data only.
+struct Training {
+  at::Tensor features, labels;  // of the training inputs: float32 N×m and int64 N
+  Head head;
+  Network* network = nullptr;  // null where only features are known; what follows is then empty
+  ImageSet images, held_out;   // those trained on, and ID images that were not
+  int64_t size = 0;            // side of the network's input
+};
+
+class Score {
+ public:
+  virtual ~Score() = default;
+  const std::string& name() const { return name_; }
+
+  virtual void fit(const Training&) {}
+  virtual at::Tensor operator()(const Batch& batch) const = 0;  // float32 n
+
+  // What fit() found, to and from a file, under a prefix.
+  void store(TensorFile& file, const std::string& prefix);
+  virtual void load(const TensorFile& file, const std::string& prefix);
+
+ protected:
+  using State = std::vector<std::pair<std::string, at::Tensor*>>;
+  virtual State state() { return {}; }
+
+ private:
+  friend std::unique_ptr<Score> make_score(const std::string& name);
+  std::string name_;
+};
+
+// What a score cannot do without, beside logits and features.
+enum Need : unsigned {
+  kNothing = 0,
+  kTraining = 1,  // fit(): features and labels of ID training inputs, and the head
+  kNetwork = 2,   // the network itself and pixels: gradients or layers
+  kHeldOut = 4,   // fit(): ID images that were not trained on
+  kRejects = 8,   // outputs beyond the classes
+  kClasses = 16,  // outputs for the classes, which a contrastive network has not
+  kLinear = 32,   // that they are linear in the features
+};
+
+// An unknown name is an Error that lists the known ones.
+std::unique_ptr<Score> make_score(const std::string& name);
+bool needs(const std::string& name, Need what);
 std::vector<std::string> score_names();
-void check_score(const std::string& name);  // the same Error
+
+// The names themselves, or for the one name "all" every score that needs no more than `available`, a sum of
+// Needs. A name given twice, and a score that needs what is not available, are an Error. The score `fitted`
+// needs nothing any more.
+std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
+                                       const std::string& fitted = "");
 
 // A tensor of scores as the metrics take them.
 std::vector<float> to_floats(const at::Tensor& scores);

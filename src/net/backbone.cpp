@@ -62,6 +62,24 @@ at::Tensor Backbone::logits(const at::Tensor& features) {
   return linear_(projection_ ? (*projection_)(features).relu_() : features);
 }
 
+std::vector<at::Tensor> Backbone::layers(const at::Tensor& images) {
+  std::vector<at::Tensor> collected;
+  struct Collecting {  // also where features() throws
+    explicit Collecting(Backbone& backbone, std::vector<at::Tensor>& into) : backbone(backbone) {
+      backbone.collected_ = &into;
+    }
+    ~Collecting() { backbone.collected_ = nullptr; }
+    Backbone& backbone;
+  } const collecting(*this, collected);
+  collected.push_back(features(images));
+  return collected;
+}
+
+at::Tensor Backbone::stage(const at::Tensor& x) const {
+  if (collected_) collected_->push_back(x.dim() == 4 ? global_average(x) : x);
+  return x;
+}
+
 void Backbone::to(const at::Device& device) {
   for (auto* named : {&parameters_, &buffers_})
     for (auto& [name, tensor] : *named) tensor.set_data(tensor.to(device));

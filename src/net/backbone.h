@@ -10,7 +10,7 @@
 //     }
 //
 //    private:
-//     at::Tensor body(const at::Tensor& x) override { return global_average(stem_(x).relu_()); }
+//     at::Tensor body(const at::Tensor& x) override { return global_average(stage(stem_(x)).relu_()); }
 //     Conv stem_;
 //   };
 //   std::unique_ptr<Network> make_tiny(const NetworkSpec& spec, uint64_t seed) {
@@ -37,6 +37,7 @@ class Backbone : public Network {
   at::Tensor features(const at::Tensor& images) final;
   at::Tensor logits(const at::Tensor& features) final;
   int64_t feature_count() const final { return linear_.weight.size(1); }
+  std::vector<at::Tensor> layers(const at::Tensor& images) final;
   Named parameters() const final { return parameters_; }
   Named buffers() const final { return buffers_; }
   void train(bool on) final { training_ = on; }
@@ -52,6 +53,9 @@ class Backbone : public Network {
   Linear linear(const std::string& name, int64_t in, int64_t out);
   // The head, from m features to the outputs. Call it last: no other layer's draws then depend on it.
   void classify(int64_t features);
+  // body() passes what its stem and stages give through here, so that layers() can collect it.
+  at::Tensor stage(const at::Tensor& x) const;
+  bool collecting() const { return collected_ != nullptr; }
   bool training() const { return training_; }
   // BatchNorm uses its running statistics and no gradient will be asked for.
   bool inference() const { return !training_ && !at::GradMode::is_enabled(); }
@@ -66,7 +70,8 @@ class Backbone : public Network {
 
   const uint64_t seed_;
   bool training_ = true;
-  at::Tensor mean_, std_;  // C×1×1
+  std::vector<at::Tensor>* collected_ = nullptr;  // while layers() runs
+  at::Tensor mean_, std_;                         // C×1×1
   Linear linear_;
   std::optional<Linear> projection_;  // before it, where the head is a projection
   Named parameters_, buffers_;

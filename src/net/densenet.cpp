@@ -66,7 +66,7 @@ class DenseNet : public Backbone {
       throw Error("network.name",
                   fmt::format("images of {}×{} pixels vanish when densenet halves them twice", height, width),
                   "give at least 4×4");
-    if (!inference() || !images.is_cpu()) return extract(images);
+    if (!inference() || !images.is_cpu() || collecting()) return extract(images);
     // What a few images grow to in a block stays in the cache.
     std::vector<at::Tensor> parts;
     for (const at::Tensor& few : images.split(std::max<int64_t>(1, kCachedPixels / (height * width))))
@@ -75,10 +75,11 @@ class DenseNet : public Backbone {
   }
 
   at::Tensor extract(const at::Tensor& images) const {
-    at::Tensor x = stem_(images);
+    at::Tensor x = stage(stem_(images));
     for (int i = 0; i < kBlocks; ++i) {
       x = inference() ? infer_block(blocks_[i], x) : train_block(blocks_[i], x);
-      if (i + 1 < kBlocks) x = at::avg_pool2d(transitions_[i].conv(active(transitions_[i].norm, x)), 2);
+      if (i + 1 < kBlocks)
+        x = stage(at::avg_pool2d(transitions_[i].conv(active(transitions_[i].norm, x)), 2));
     }
     return global_average(active(norm_, x));
   }

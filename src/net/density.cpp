@@ -64,6 +64,7 @@ class Density : public Network {
     return at::cat({at::logaddexp(log_p + log_in, uniform) - at::logaddexp(log_in, log_out), densities}, 1);
   }
 
+  std::vector<at::Tensor> layers(const at::Tensor& images) override { return inner_->layers(images); }
   int64_t feature_count() const override { return inner_->feature_count() + 2; }
   Named parameters() const override { return inner_->parameters(); }
 

@@ -28,8 +28,8 @@ class Mlp : public Backbone {
                               images.size(3), spec_.pixels),
                   "resize them or build the network for their size");
     at::Tensor x = images.flatten(1);
-    for (const Linear& layer : hidden_) x = layer(x).relu_();
-    return x;
+    for (size_t i = 0; i + 1 < hidden_.size(); ++i) x = stage(hidden_[i](x).relu_());
+    return hidden_.back()(x).relu_();
   }
 
   std::vector<Linear> hidden_;

@@ -42,6 +42,9 @@ class Network {
   // n×m → n×classes.
   virtual at::Tensor logits(const at::Tensor& features) = 0;
   virtual int64_t feature_count() const = 0;
+  // What the stem and each stage give, averaged over space, and last the features: n×c each. Differentiable
+  // in float32 images.
+  virtual std::vector<at::Tensor> layers(const at::Tensor& images) = 0;
 
   // The tensors are the network's own: writing to them changes it. They need not be contiguous.
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
@@ -55,6 +58,9 @@ class Network {
   virtual void after_step() {}
 
   const NetworkSpec& spec() const { return spec_; }
+  bool classifies() const {
+    return spec_.head != "projection";
+  }  // its first outputs are those of the classes
 
  protected:
   explicit Network(NetworkSpec spec) : spec_(std::move(spec)) {}

@@ -52,8 +52,11 @@ class ResNet18 : public Backbone {
   }
 
   at::Tensor body(const at::Tensor& images) override {
-    at::Tensor x = norm_(stem_(images), training()).relu_();
-    for (const Layer& layer : layers_) x = apply(layer, x);
+    at::Tensor x = stage(norm_(stem_(images), training()).relu_());
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      x = apply(layers_[i], x);
+      if (i % 2 == 1 && i + 1 < layers_.size()) x = stage(x);
+    }
     return global_average(x);
   }
 

@@ -50,8 +50,11 @@ class WideResNet : public Backbone {
   }
 
   at::Tensor body(const at::Tensor& images) override {
-    at::Tensor x = stem_(images);
-    for (const Layer& layer : layers_) x = apply(layer, x);
+    at::Tensor x = stage(stem_(images));
+    for (size_t i = 1; i <= layers_.size(); ++i) {
+      x = apply(layers_[i - 1], x);
+      if (i % (layers_.size() / 3) == 0 && i < layers_.size()) x = stage(x);
+    }
     return global_average(norm_(x, training()).relu_());
   }
 

@@ -319,7 +319,8 @@ std::string cell_name(const Study& study, const StudyCell& cell) {
 
 std::string training_text(const Study& study, const Config& config) {
   Config ours = training_config(study, config), defaults;
-  if (study.curves == 0) ours.score = defaults.score;
+  // The greedy miner ranks by the score.
+  if (study.curves == 0 && ours.mining.miner != "greedy") ours.score = defaults.score;
   const auto values = keys(ours), usual = keys(defaults);
   // Defaults are left out, so that a later poem with one key more still knows the network.
   std::string text;

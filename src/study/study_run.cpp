@@ -17,6 +17,7 @@
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "detect/evaluate.h"
+#include "detect/fit.h"
 #include "study/study_children.h"
 #include "study/study_table.h"
 #include "train/data.h"
@@ -43,7 +44,9 @@ Results evaluate_run(const std::string& run, const std::string& score, const Tes
                      at::Device device) {
   const Detector detector = Detector::load(detector_path(run));
   detector.network->to(device);
-  return evaluate(detector, score, test.id, test.ood);
+  std::optional<IdImages> id;
+  if (score != detector.score->name() && needs(score, kTraining)) id = load_id_images(run);
+  return evaluate(detector, fit_scores({score}, detector, id), test.id, test.ood).front();
 }
 
 std::string last_line(const std::string& path) {
@@ -122,7 +125,10 @@ class StudyRun {
       try {
         const TestData& test = test_data(cell.config);
         const TrainingData data = load_training_data(config);
-        Trainer(config, data, at::kCPU);
+        const Trainer trainer(config, data, at::kCPU);
+        for (const StudyCell& other : plan_.cells) {
+          if (other.network == cell.network) check_score(other.config, data, trainer);
+        }
         check_fits(data.id.channels(), data.id.class_names, test.id, test.ood);
       } catch (const Error& e) {
         throw Error(fmt::format("{}: {}", study_.path, cell_name(study_, cell)), e.what());

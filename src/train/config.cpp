@@ -33,6 +33,12 @@ void check(const Config& c, const std::string& path) {
     fail(fmt::format("objective.name {} trains with outliers, but mining.miner is none", c.objective.name),
          "set mining.miner: random, or another miner");
   }
+  if (c.mining.miner == "greedy" && (needs(c.score, kTraining) || needs(c.score, kNetwork))) {
+    fail(fmt::format(
+             "mining.miner greedy ranks outliers by the score, and {} needs more than the network's outputs",
+             c.score),
+         "set score: energy, msp, or reject with objective.name outlier_class");
+  }
   if (c.mining.miner == "logit" && c.objective.name != "outlier_class") {
     fail("mining.miner logit needs an output for outliers", "set objective.name: outlier_class");
   }

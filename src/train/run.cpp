@@ -14,7 +14,7 @@
 #include "core/file.h"
 #include "core/runtime.h"
 #include "detect/evaluate.h"
-#include "detect/score.h"
+#include "detect/fit.h"
 #include "metrics/metrics.h"
 #include "train/checkpoint.h"
 #include "train/report.h"
@@ -73,12 +73,23 @@ std::string kept_metrics(const std::string& path, int64_t epochs) {
   return kept;
 }
 
+Detector bare_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
+  return {trainer.network(), nullptr, std::nullopt, data.id.class_names, config.data.size};
+}
+
+IdImages split(const TrainingData& data) {
+  return {subset(data.id, data.train_rows), subset(data.id, data.validation_rows)};
+}
+
 // ID images held out of training give the threshold that keeps 95 % of them.
 Detector make_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
-  Detector detector{trainer.network(), config.score, std::nullopt, data.id.class_names, config.data.size};
+  Detector detector = bare_detector(config, data, trainer);
+  std::optional<IdImages> id;
+  if (needs(config.score, kTraining)) id = split(data);
+  detector.score = fit_scores({config.score}, detector, id).front();
   if (!data.validation_rows.empty()) {
-    const at::Tensor logits = detector.logits(subset(data.id, data.validation_rows));
-    detector.threshold = threshold_at_tpr(to_floats(score_logits(config.score, logits)), 0.95);
+    const ImageSet held_out = subset(data.id, data.validation_rows);
+    detector.threshold = threshold_at_tpr(to_floats(detector.scores(held_out)), 0.95);
   } else {
     spdlog::warn("data.validation holds out no image: the detector has no threshold");
   }
@@ -145,6 +156,7 @@ RunOutcome start_run(const Config& config, const std::string& path, bool force, 
   check_output_folder(path, force, kMark);
   const Inputs inputs(config);
   Trainer trainer(config, inputs.training, device);
+  check_score(config, inputs.training, trainer);  // before the training, not after it
   const bool existed = fs::exists(path);
   make_output_folder(path);
   const Lock lock(path);
@@ -182,6 +194,17 @@ std::string detector_path(const std::string& run_or_file) {
     throw Error(run_or_file, "has no detector yet", "finish it with: poem train --resume " + run_or_file);
   }
   throw Error(run_or_file, "is not a run", "name a folder that 'poem train --out' made");
+}
+
+void check_score(const Config& config, const TrainingData& data, const Trainer& trainer) {
+  const IdImages images{data.id, subset(data.id, data.validation_rows)};
+  choose_scores({config.score}, available(bare_detector(config, data, trainer), images));
+}
+
+IdImages load_id_images(const std::string& run) {
+  Config config = read_config(Folder(run).config, {});
+  config.mining.miner = "none";  // outliers are of no use here
+  return split(load_training_data(config));
 }
 
 }  // namespace poem

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "detect/fit.h"
 #include "detect/results.h"
 #include "train/config.h"
 
@@ -24,7 +25,13 @@ RunOutcome start_run(const Config& config, const std::string& folder, bool force
 // of another format, is an Error. A finished run is only evaluated again.
 RunOutcome resume_run(const std::string& folder, at::Device device);
 
+// An Error if the config's score cannot be fitted to this training.
+void check_score(const Config& config, const TrainingData& data, const Trainer& trainer);
+
 // The detector of a finished run; also accepts the file itself.
 std::string detector_path(const std::string& run_or_file);
+
+// The ID images of a run, for fitting scores: read again as its config says.
+IdImages load_id_images(const std::string& run);
 
 }  // namespace poem

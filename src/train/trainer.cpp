@@ -150,8 +150,14 @@ MiningTask Trainer::mining_task(const std::vector<Crop>& pool, const FeatureExtr
     const at::NoGradGuard no_grad;
     return network_->logits(features);
   };
-  task.id_score = [this, logits = task.logits](const at::Tensor& features) {
-    return score_logits(config_.score, logits(features));
+  task.id_score = [logits = task.logits, score = std::shared_ptr<Score>(make_score(config_.score)),
+                   classes = class_count()](const at::Tensor& features) {
+    const at::Tensor outputs = logits(features);
+    return (*score)({outputs.narrow(1, 0, classes),
+                     outputs.narrow(1, classes, outputs.size(1) - classes),
+                     features,
+                     {},
+                     nullptr});
   };
   return task;
 }
@@ -276,9 +282,8 @@ at::Tensor Trainer::chance(int64_t count) const {
 void Trainer::add_to_sums(const Loss& loss, const at::Tensor& id_outputs, const at::Tensor& labels,
                           const at::Tensor& outlier_outputs) {
   const at::NoGradGuard no_grad;
-  const auto classes = static_cast<int64_t>(data_.id.class_names.size());
   const auto logits = [&](const at::Tensor& outputs) {
-    return classifies() ? outputs.narrow(1, 0, classes) : outputs;
+    return network_->classifies() ? outputs.narrow(1, 0, class_count()) : outputs;
   };
   const auto n = static_cast<double>(id_outputs.size(0));
   const std::vector<at::Tensor> row = {
@@ -293,7 +298,7 @@ void Trainer::add_to_sums(const Loss& loss, const at::Tensor& id_outputs, const 
   sums_ += at::stack(row).to(at::kDouble);
 }
 
-bool Trainer::classifies() const { return objective_->head() != "projection"; }
+int64_t Trainer::class_count() const { return static_cast<int64_t>(data_.id.class_names.size()); }
 
 at::Tensor Trainer::features(const ImageSet& images, const Augmentation& augmentation, const Crop* crops,
                              int64_t count) const {
@@ -310,11 +315,10 @@ FeatureExtractor Trainer::extractor() const {
 }
 
 std::optional<double> Trainer::validation_accuracy() const {
-  if (data_.validation_rows.empty() || !classifies()) return std::nullopt;
+  if (data_.validation_rows.empty() || !network_->classifies()) return std::nullopt;
   std::vector<Crop> crops;
   for (int64_t row : data_.validation_rows) crops.push_back({row, 0});
   const auto count = static_cast<int64_t>(crops.size());
-  const auto classes = static_cast<int64_t>(data_.id.class_names.size());
   const at::Tensor labels = labels_of(crops);
   int64_t correct = 0;
   for (int64_t first = 0; first < count; first += config_.train.batch) {
@@ -322,8 +326,9 @@ std::optional<double> Trainer::validation_accuracy() const {
     const at::NoGradGuard no_grad;
     const at::Tensor logits =
         network_->logits(features(data_.id, plain(config_.data.size), &crops[first], size));
-    correct +=
-        (logits.narrow(1, 0, classes).argmax(1).cpu() == labels.narrow(0, first, size)).sum().item<int64_t>();
+    correct += (logits.narrow(1, 0, class_count()).argmax(1).cpu() == labels.narrow(0, first, size))
+                   .sum()
+                   .item<int64_t>();
   }
   return static_cast<double>(correct) / static_cast<double>(count);
 }
@@ -339,7 +344,7 @@ EpochReport Trainer::summary() const {
   report.regularisation = mean(kRegularisation, kIds);
   report.id_energy = mean(kIdEnergy, kIds);
   if (!mined_.empty()) report.outlier_energy = mean(kOutlierEnergy, kOutliers);
-  if (classifies()) report.train_accuracy = mean(kCorrect, kIds);
+  if (network_->classifies()) report.train_accuracy = mean(kCorrect, kIds);
   report.validation_accuracy = validation_accuracy();
   report.mining = diagnostics_;
   report.mine_seconds = mine_seconds_;

@@ -81,7 +81,7 @@ class Trainer {
   at::Tensor chance(int64_t count) const;
   void add_to_sums(const Loss& loss, const at::Tensor& id_outputs, const at::Tensor& labels,
                    const at::Tensor& outlier_outputs);
-  bool classifies() const;
+  int64_t class_count() const;
   at::Tensor features(const ImageSet& images, const Augmentation& cut, const Crop* crops,
                       int64_t count) const;
   FeatureExtractor extractor() const;

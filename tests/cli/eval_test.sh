@@ -52,3 +52,33 @@ expect_ok demo --config flat.yaml --out demo
 cmp "$logs/out" "$logs/first"
 expect_error demo/none "exists already" -- demo --config flat.yaml --out demo --seed 1
 expect_error "data.test" -- demo --config flat.yaml --out demo2 --set data.test=
+
+# Several scores at once: a table of means, every set in JSON and CSV. What must be fitted is fitted on the run's images.
+expect_ok eval run "${sets[@]}" --ood scenes=world:scenes:6 --score all --out several
+for score in msp maxlogit energy mds rmds knn react dice ash scale vim gen fdbd ssd odin mahalanobis; do
+  grep -q "^$score " "$logs/out" || fail "no line of $score"
+  expect_words several/results.csv "$score,digits," "$score,scenes," "$score,mean,"
+done
+! grep -q "^reject " "$logs/out" || fail "a score of outputs that are not there"
+expect_words "$logs/out" "means over 2 OOD sets; 24 ID against digits 8, scenes 6" "ID accuracy"
+expect_ok eval run "${sets[@]}" --score knn --json
+cp "$logs/out" "$logs/knn"
+expect_ok eval run "${sets[@]}" --score vim,knn --json
+expect_words "$logs/out" '"scores": {' '"vim": {' '"knn": {'
+expect_error "'knn'" "ID training images" "--train" -- eval run/detector.safetensors "${sets[@]}" --score knn
+expect_ok eval run/detector.safetensors "${sets[@]}" --score knn,mahalanobis --train world:train:32
+expect_error "world:outliers:8" "no labels" -- eval run "${sets[@]}" --score knn --train world:outliers:8
+expect_error "'reject'" "beyond the classes" -- eval run "${sets[@]}" --score reject
+expect_error "'msp'" twice -- eval run "${sets[@]}" --score msp,msp
+expect_ok eval run/detector.safetensors "${sets[@]}" --score all
+! grep -q "^knn " "$logs/out" || fail "KNN without training images"
+
+# A detector keeps what its own score was fitted to.
+for score in knn mahalanobis; do
+  expect_ok train image.yaml --out $score --set train.epochs=1 --set score=$score
+  expect_ok eval $score/detector.safetensors "${sets[@]}" --json --out $score-results
+  expect_ok eval run "${sets[@]}" --json --score $score
+  cmp "$logs/out" $score-results/results.json
+done
+expect_error "'mahalanobis'" "data.validation" -- train image.yaml --out new --set score=mahalanobis --set data.validation=0
+expect_error "'reject'" "beyond the classes" -- train image.yaml --out new --set score=reject

@@ -1,0 +1,60 @@
+#include "detect/fit.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace poem {
+namespace {
+
+// The rows of the network's last layer that belong to the classes.
+Head head_of(const Detector& detector) {
+  const auto classes = static_cast<int64_t>(detector.class_names.size());
+  Head head;
+  for (const auto& [name, tensor] : detector.network->parameters()) {
+    if (name == "linear.weight") head.weight = tensor.detach().narrow(0, 0, classes).cpu();
+    if (name == "linear.bias") head.bias = tensor.detach().narrow(0, 0, classes).cpu();
+  }
+  return head;
+}
+
+Training training_of(const Detector& detector, const IdImages& images) {
+  std::vector<at::Tensor> features;
+  detector.for_each_batch(images.train, [&](const Batch& batch) { features.push_back(batch.features); });
+  return {at::cat(features), images.train.labels, head_of(detector), detector.network.get(),
+          images.train,      images.held_out,     detector.size};
+}
+
+}  // namespace
+
+unsigned available(const Detector& detector, const std::optional<IdImages>& images) {
+  const auto classes = static_cast<int64_t>(detector.class_names.size());
+  unsigned found = kNetwork;
+  if (detector.network->classifies()) found |= kClasses;
+  if (detector.network->spec().head == "linear") found |= kLinear;
+  if (detector.network->spec().head == "linear" && detector.network->spec().classes > classes)
+    found |= kRejects;
+  if (images) found |= kTraining;
+  // One half of them to fit on, the other to tell how good the fit is.
+  if (images && images->held_out.pixels.defined() && images->held_out.size() >= 2) found |= kHeldOut;
+  return found;
+}
+
+std::vector<std::shared_ptr<Score>> fit_scores(const std::vector<std::string>& names,
+                                               const Detector& detector,
+                                               const std::optional<IdImages>& images) {
+  const std::string own = detector.score ? detector.score->name() : "";
+  std::optional<Training> training;
+  std::vector<std::shared_ptr<Score>> scores;
+  for (const std::string& name : choose_scores(names, available(detector, images), own)) {
+    scores.push_back(name == own ? detector.score : make_score(name));
+    if (name == own || !needs(name, kTraining)) continue;
+    if (!training) training = training_of(detector, *images);
+    scores.back()->fit(*training);
+  }
+  return scores;
+}
+
+}  // namespace poem

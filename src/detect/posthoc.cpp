@@ -1,0 +1,120 @@
+#include "detect/posthoc.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/npy.h"
+#include "core/progress.h"
+#include "core/runtime.h"
+#include "mining/mine_features.h"
+
+namespace poem {
+namespace {
+
+constexpr int64_t kBlock = 2048;  // rows scored at a time
+
+Head read_head(const std::string& path) {
+  const auto arrays = read_npz(path);
+  const auto array = [&](const char* name, int64_t dimensions) {
+    const auto found = arrays.find(name);
+    if (found == arrays.end()) {
+      throw Error(path, fmt::format("has no array '{}'", name),
+                  "save the last layer's weight and bias in it");
+    }
+    const at::Tensor& a = found->second;
+    if (a.dim() != dimensions || !a.is_floating_point() || a.numel() == 0) {
+      throw Error(path,
+                  fmt::format("{} has shape {} of {}", name, fmt::join(a.sizes(), "×"),
+                              c10::toString(a.scalar_type())),
+                  "weight is classes × features and bias classes, both floats");
+    }
+    if (!at::isfinite(a).all().item<bool>()) {
+      throw Error(path, fmt::format("{} holds a value that is not finite", name), "mend what computed it");
+    }
+    return a.to(at::kFloat).contiguous();
+  };
+  const Head head{array("weight", 2), array("bias", 1)};
+  if (head.weight.size(0) != head.bias.size(0)) {
+    throw Error(path,
+                fmt::format("weight has {} rows and bias {} values", head.weight.size(0), head.bias.size(0)),
+                "give one of each a class");
+  }
+  return head;
+}
+
+at::Tensor read_labels(const std::string& path, int64_t rows, int64_t classes) {
+  const at::Tensor labels = read_npy(path);
+  if (labels.dim() != 1 || labels.is_floating_point() || labels.scalar_type() == at::kBool) {
+    throw Error(path,
+                fmt::format("holds {} dimensions of {}", labels.dim(), c10::toString(labels.scalar_type())),
+                "one integer a training row is needed");
+  }
+  if (labels.size(0) != rows) {
+    throw Error(path, fmt::format("has {} labels for {} training rows", labels.size(0), rows),
+                "give one a row");
+  }
+  const at::Tensor outside = (labels.lt(0) | labels.ge(classes)).nonzero();
+  if (outside.size(0) > 0) {
+    const auto row = outside[0][0].item<int64_t>();
+    throw Error(path,
+                fmt::format("row {} has label {}, the head has {} classes", row, labels[row].item<int64_t>(),
+                            classes),
+                "number the classes from 0");
+  }
+  return labels.to(at::kLong);
+}
+
+}  // namespace
+
+FeatureData read_feature_data(const FeaturePaths& paths) {
+  FeatureData data;
+  data.head = read_head(paths.head);
+  const int64_t width = data.head.weight.size(1);
+  const auto read = [&](const std::string& path) {
+    const at::Tensor features = read_features(path);
+    if (features.size(1) != width) {
+      throw Error(path, fmt::format("has {} features a row, the head takes {}", features.size(1), width),
+                  "take all from the same network");
+    }
+    return features.to(at::kFloat).contiguous();
+  };
+  data.train = read(paths.train);
+  data.labels = read_labels(paths.labels, data.train.size(0), data.head.weight.size(0));
+  data.id = read(paths.id);
+  for (const auto& [name, path] : paths.ood) data.ood.emplace_back(name, read(path));
+  return data;
+}
+
+std::vector<std::unique_ptr<Score>> fit_scores(const std::vector<std::string>& names,
+                                               const FeatureData& data) {
+  Training training;
+  training.features = data.train;
+  training.labels = data.labels;
+  training.head = data.head;
+  std::vector<std::unique_ptr<Score>> scores;
+  for (const std::string& name : choose_scores(names, kOfFeatures)) {
+    stop_if_interrupted();
+    scores.push_back(make_score(name));
+    scores.back()->fit(training);
+  }
+  return scores;
+}
+
+std::vector<at::Tensor> score_features(const std::vector<std::unique_ptr<Score>>& scores, const Head& head,
+                                       const at::Tensor& features) {
+  std::vector<std::vector<at::Tensor>> blocks(scores.size());
+  Progress bar("scoring", features.size(0), "rows");
+  for (const at::Tensor& block : features.split(kBlock)) {
+    stop_if_interrupted();
+    const at::Tensor logits = head(block);
+    const Batch batch{logits, logits.narrow(1, 0, 0), block, {}, nullptr};
+    for (size_t i = 0; i < scores.size(); ++i) blocks[i].push_back((*scores[i])(batch));
+    bar.advance(block.size(0));
+  }
+  std::vector<at::Tensor> all;
+  for (const auto& of_score : blocks) all.push_back(at::cat(of_score));
+  return all;
+}
+
+}  // namespace poem

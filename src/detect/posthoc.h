@@ -1,0 +1,45 @@
+// Scores from saved features of anyone's network: what `poem posthoc` does.
+//
+//   FeatureData data = read_feature_data(paths);
+//   auto scores = fit_scores({"knn", "vim"}, data);
+//   at::Tensor id = score_features(scores, data.head, data.id)[0];
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/named_path.h"
+#include "detect/score.h"
+
+namespace poem {
+
+constexpr unsigned kOfFeatures = kTraining | kClasses | kLinear;  // Needs that saved features and a head meet
+
+struct FeaturePaths {
+  std::string train, labels, head, id;
+  std::vector<NamedPath> ood;
+};
+
+struct FeatureData {
+  at::Tensor train, labels;  // float32 N×m, int64 N
+  Head head;
+  at::Tensor id;  // float32 n×m
+  std::vector<std::pair<std::string, at::Tensor>> ood;
+};
+
+// Features as read_features() takes them; labels integers from 0 to K − 1; the head an .npz with `weight`
+// (K×m) and `bias` (K). What is not finite or does not fit together is an Error.
+FeatureData read_feature_data(const FeaturePaths& paths);
+
+// Fitted on the training features and the head, which is all they see. The names as in choose_scores().
+std::vector<std::unique_ptr<Score>> fit_scores(const std::vector<std::string>& names,
+                                               const FeatureData& data);
+
+// The scores of every row, one float32 tensor a score.
+std::vector<at::Tensor> score_features(const std::vector<std::unique_ptr<Score>>& scores, const Head& head,
+                                       const at::Tensor& features);
+
+}  // namespace poem

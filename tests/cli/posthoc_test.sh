@@ -1,0 +1,128 @@
+# poem posthoc on files of features.
+source "$(dirname "$0")/common.sh"
+
+# le NUMBER BYTES: its little-endian bytes.
+le() {
+  local value=$1 i
+  for ((i = 0; i < $2; i++)); do printf "\\x$(printf %02x $((value & 255)))" && value=$((value >> 8)); done
+}
+
+# npz FILE NAME=ARRAY.npy...: what numpy.savez writes, a zip without compression. gzip ends with the CRC.
+npz() {
+  local out=$1 entry name array size
+  : >"$out" && : >"$logs/directory"
+  for entry in "${@:2}"; do
+    name=${entry%%=*}.npy array=${entry#*=}
+    size=$(stat -c %s "$array")
+    {
+      le 20 2 && le 0 8
+      gzip -c "$array" | tail -c 8 | head -c 4
+      le "$size" 4 && le "$size" 4 && le ${#name} 2 && le 0 2
+    } >"$logs/common"
+    {
+      printf 'PK\x01\x02' && le 20 2 && cat "$logs/common"
+      le 0 10 && le "$(stat -c %s "$out")" 4 && printf %s "$name"
+    } >>"$logs/directory"
+    { printf 'PK\x03\x04' && cat "$logs/common" && printf %s "$name" && cat "$array"; } >>"$out"
+  done
+  size=$(stat -c %s "$out")
+  cat "$logs/directory" >>"$out"
+  {
+    printf 'PK\x05\x06' && le 0 4 && le $(($# - 1)) 2 && le $(($# - 1)) 2
+    le "$(stat -c %s "$logs/directory")" 4 && le "$size" 4 && le 0 2
+  } >>"$out"
+}
+
+zero='\x00\x00\x00\x00' half='\x00\x00\x00\x3f' one='\x00\x00\x80\x3f' two='\x00\x00\x00\x40' three='\x00\x00\x40\x40'
+nan='\x00\x00\xc0\x7f' long='\x00\x00\x00\x00\x00\x00\x00'
+# Four training rows of two features in two classes; a class's logit is its feature.
+npy train.npy '<f4' '4, 2' "$two$half$three$one$half$three$one$three"
+npy labels.npy '<i8' '4,' "\x00$long\x00$long\x01$long\x01$long"
+npy id.npy '<f4' '3, 2' "$two$half$half$three$three$one"
+npy near.npy '<f4' '2, 2' "$one$one$half$one"
+npy far.npy '<f4' '2, 2' "$zero$zero$three$three"
+npy weight.npy '<f4' '2, 2' "$one$zero$zero$one"
+npy bias.npy '<f4' '2,' "$zero$zero"
+npz head.npz weight=weight.npy bias=bias.npy
+fitted=(--train train.npy --train-labels labels.npy --head head.npz)
+inputs=("${fitted[@]}" --id id.npy --ood near=near.npy --ood far=far.npy)
+
+expect_ok posthoc "${inputs[@]}" --score all --out out
+expect_words "$logs/out" FPR95 AUROC "means over 2 OOD sets" "3 ID against near 2, far 2"
+scores="msp maxlogit energy mds rmds knn react dice ash scale vim gen fdbd ssd"
+for score in $scores; do
+  grep -q "^$score " "$logs/out" || fail "no line of $score"
+  expect_same "$(stat -c %s out/$score/id.npy out/$score/near.npy out/$score/far.npy | tr '\n' ' ')" "140 136 136 "
+  expect_words out/results.csv "$score,near," "$score,far," "$score,mean,"
+done
+expect_words out/results.csv "score,set,fpr95,auroc"
+expect_words out/results.json '"scores": {' '"knn": {' '"id_count": 3' '"ood_count": 2'
+
+# The largest logits are known: max(2, .5), max(.5, 3), max(3, 1), and 1, 1.
+npy maxlogit.npy '<f4' '3,' "$two$three$three"
+cmp out/maxlogit/id.npy maxlogit.npy
+npy maxlogit.npy '<f4' '2,' "$one$one"
+cmp out/maxlogit/near.npy maxlogit.npy
+
+# The files are those that poem metrics reads, with the same result.
+expect_ok metrics --id out/energy/id.npy --ood near=out/energy/near.npy --ood far=out/energy/far.npy --json
+grep -A 7 '"near": {' "$logs/out" | sed 's/^ *//' >"$logs/metrics"
+expect_ok posthoc "${inputs[@]}" --score energy --out one --json
+cmp "$logs/out" one/results.json
+grep -A 7 '"near": {' "$logs/out" | sed 's/^ *//' | cmp - "$logs/metrics"
+expect_same "$(ls one | tr '\n' ' ')" "energy results.csv results.json "
+
+# A poisoned test set changes its own scores and nothing else.
+npy poison.npy '<f4' '2, 2' "$three$one$three$two"
+expect_ok posthoc "${fitted[@]}" --id id.npy --ood near=near.npy --ood far=poison.npy --score all --out poisoned
+for score in $scores; do
+  cmp out/$score/id.npy poisoned/$score/id.npy
+  cmp out/$score/near.npy poisoned/$score/near.npy
+  ! cmp -s out/$score/far.npy poisoned/$score/far.npy || fail "$score does not see its test set"
+done
+
+# What cannot be.
+hoc=(posthoc --score energy --out new)
+expect_error "'enrgy'" "energy" "fdbd" -- posthoc "${inputs[@]}" --score msp,enrgy --out new
+expect_error "'knn'" twice -- posthoc "${inputs[@]}" --score knn,knn --out new
+expect_error "'odin'" gradients "poem eval" -- posthoc "${inputs[@]}" --score odin --out new
+expect_error "'reject'" "beyond the classes" -- posthoc "${inputs[@]}" --score reject --out new
+expect_error "--score is required" -- posthoc "${inputs[@]}" --out new
+expect_error "'id'" "beside id.npy" -- "${hoc[@]}" "${fitted[@]}" --id id.npy --ood id=near.npy
+expect_error "'a/b'" -- "${hoc[@]}" "${fitted[@]}" --id id.npy --ood a/b=near.npy
+expect_error near twice -- "${hoc[@]}" "${inputs[@]}" --ood near=far.npy
+npy nan.npy '<f4' '1, 2' "$one$nan"
+npy wide.npy '<f4' '1, 3' "$one$one$one"
+npy none.npy '<f4' '0, 2' ''
+for wrong in "nan.npy|row 0" "wide.npy|3 features a row" "none.npy|0 × 2" "missing.npy|No such file" "bias.npy|1 dimensions"; do
+  expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" "${fitted[@]}" --id "${wrong%|*}" --ood near=near.npy
+  expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" "${fitted[@]}" --id id.npy --ood "near=${wrong%|*}"
+  expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" "${fitted[@]:2}" --train "${wrong%|*}" --id id.npy --ood near=near.npy
+done
+npy few.npy '<i8' '1,' "\x00$long"
+npy beyond.npy '<i8' '4,' "\x00$long\x00$long\x02$long\x01$long"
+for wrong in "few.npy|1 labels for 4" "beyond.npy|row 2 has label 2, the head has 2 classes" "train.npy|2 dimensions of Float"; do
+  expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" --train train.npy --head head.npz --id id.npy --ood n=near.npy \
+    --train-labels "${wrong%|*}"
+done
+npz no_bias.npz weight=weight.npy
+npz flat.npz weight=bias.npy bias=bias.npy
+npz long.npz weight=weight.npy bias=labels.npy
+npy one_bias.npy '<f4' '1,' "$one"
+npz short.npz weight=weight.npy bias=one_bias.npy
+npz nan.npz weight=nan.npy bias=one_bias.npy
+for wrong in "no_bias.npz|no array 'bias'" "flat.npz|weight has shape 2" "long.npz|Long" "short.npz|2 rows and bias 1" \
+  "nan.npz|not finite" "train.npy|zip"; do
+  expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" --train train.npy --train-labels labels.npy --id id.npy \
+    --ood n=near.npy --head "${wrong%|*}"
+done
+
+# Outputs are replaced when asked, and nothing beside them.
+expect_error "out/results.json" "exists already" "--force" -- posthoc "${inputs[@]}" --score energy --out out
+expect_error "id.npy" "is a file" -- posthoc "${inputs[@]}" --score energy --out id.npy
+rm one/results.json one/results.csv
+expect_error "one/energy/id.npy" "exists already" -- posthoc "${inputs[@]}" --score energy --out one
+echo mine >out/note
+expect_ok posthoc "${inputs[@]}" --score energy --out out --force
+expect_same "$(cat out/note)" mine
+[ -s out/knn/id.npy ] || fail "--force removed another score's files"

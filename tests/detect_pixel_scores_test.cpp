@@ -1,0 +1,253 @@
+// Scores that need the network: gradients by finite differences, fits that see no OOD image, forward passes.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/safetensors.h"
+#include "detect/evaluate.h"
+#include "detect/fit.h"
+#include "detect/input_gradient.h"
+#include "expect_error.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+constexpr int64_t kClasses = 3, kSide = 4;
+
+ImageSet noise(int64_t count, uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  return {"noise",
+          at::randint(0, 256, {count, 3, kSide, kSide}, generator, at::kByte),
+          at::arange(count, at::kLong).remainder(kClasses),
+          {"a", "b", "c"}};
+}
+
+// A small perceptron with one output beyond the classes; in float64 where differences are taken.
+Detector small_detector(at::ScalarType type = at::kFloat) {
+  NetworkSpec spec;
+  spec.name = "mlp";
+  spec.hidden = {6, 5};
+  spec.pixels = kSide * kSide;
+  spec.classes = kClasses + 1;
+  Detector detector{make_network(spec, 3), make_score("energy"), 0.5, {"a", "b", "c"}, kSide};
+  for (auto& [name, tensor] : detector.network->parameters()) tensor.set_data(tensor.to(type) * 2);
+  detector.network->train(false);
+  return detector;
+}
+
+// Two-sided differences of Σ loss, pixel by pixel.
+at::Tensor differences(const at::Tensor& pixels, const std::function<at::Tensor(const at::Tensor&)>& loss) {
+  const at::NoGradGuard no_grad;
+  constexpr double kStep = 1.0 / 64;
+  const at::Tensor x = pixels.to(at::kFloat).clone();
+  at::Tensor result = at::empty_like(x);
+  float* value = x.data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const float old = value[i];
+    value[i] = old + static_cast<float>(kStep);
+    const double above = loss(x).sum().item<double>();
+    value[i] = old - static_cast<float>(kStep);
+    const double below = loss(x).sum().item<double>();
+    value[i] = old;
+    result.data_ptr<float>()[i] = static_cast<float>((above - below) / (2 * kStep));
+  }
+  return result;
+}
+
+at::Tensor class_logits(Network& network, const at::Tensor& x) {
+  return network.logits(network.features(x)).narrow(1, 0, kClasses);
+}
+
+TEST(InputGradients, EqualDifferences) {
+  const Detector detector = small_detector(at::kDouble);
+  Network& network = *detector.network;
+  const at::Tensor pixels = noise(4, 1).pixels;
+  const auto energy = [&](const at::Tensor& x) { return class_logits(network, x).logsumexp(1); };
+  const auto stem = [&](const at::Tensor& x) { return network.layers(x)[0].square().sum(1); };
+  const auto gradients = input_gradients(pixels, [&](const at::Tensor& x) {
+    return std::vector<at::Tensor>{energy(x), stem(x)};
+  });
+  ASSERT_EQ(gradients.size(), 2u);
+  EXPECT_TRUE(at::allclose(gradients[0], differences(pixels, energy), 1e-3, 1e-6));
+  EXPECT_TRUE(at::allclose(gradients[1], differences(pixels, stem), 1e-3, 1e-6));
+  for (const auto& [name, tensor] : network.parameters()) EXPECT_FALSE(tensor.grad().defined()) << name;
+}
+
+TEST(Odin, StepsInPixelSpace) {
+  Detector detector = small_detector(at::kDouble);
+  detector.score = make_score("odin");
+  const ImageSet images = noise(70, 1);  // more than are moved at a time
+  const at::Tensor scores = detector.scores(images);
+  const at::Tensor pixels = images.pixels.narrow(0, 62, 5);  // across the two
+  const auto softmax = [&](const at::Tensor& x) {
+    return (class_logits(*detector.network, x) / 1000).softmax(1).amax(1);
+  };
+  const at::Tensor gradient = differences(pixels, [&](const at::Tensor& x) { return -softmax(x).log(); });
+  const at::Tensor moved = pixels.to(at::kFloat) - 0.0014 * 255 * gradient.sign();
+  const at::Tensor expected = softmax(moved).to(at::kFloat);
+  EXPECT_TRUE(at::allclose(scores.narrow(0, 62, 5), expected, 1e-7, 1e-8));
+  EXPECT_TRUE((expected > softmax(pixels)).all().item<bool>());  // the step raises it
+}
+
+IdImages id_images() { return {noise(150, 2), noise(40, 3)}; }
+
+TEST(Mahalanobis, EqualsDirectDistancesAfterTheStep) {
+  Detector detector = small_detector(at::kDouble);
+  const IdImages id = id_images();
+  detector.score = fit_scores({"mahalanobis"}, detector, id).front();
+  TensorFile file;
+  detector.score->store(file, "");
+  const double step = file.tensor("step").item<double>();
+  const at::Tensor w = file.tensor("coefficients");
+  ASSERT_EQ(w.numel(), 3);  // two layers and the intercept
+  const at::Tensor pixels = noise(6, 7).pixels;
+  const std::vector<at::Tensor> seen = detector.network->layers(id.train.pixels);
+  at::Tensor expected = w[2].expand({6}).clone();
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const at::Tensor h = seen[layer].detach().to(at::kFloat).to(at::kDouble), labels = id.train.labels;
+    at::Tensor covariance = at::zeros({h.size(1), h.size(1)}, at::kDouble);
+    std::vector<at::Tensor> means;
+    for (int64_t c = 0; c < kClasses; ++c) {
+      const at::Tensor rows = h.index_select(0, (labels == c).nonzero().squeeze(1));
+      means.push_back(rows.mean(0));
+      covariance += (rows - means.back()).t().mm(rows - means.back()) / 150;
+    }
+    const at::Tensor precision = at::linalg_inv(covariance);
+    const auto score = [&](const at::Tensor& x) {
+      std::vector<at::Tensor> d;
+      const at::Tensor f = detector.network->layers(x)[layer];
+      for (const at::Tensor& mean : means) d.push_back(((f - mean).mm(precision) * (f - mean)).sum(1));
+      return at::stack(d, 1).amin(1) * -0.5;
+    };
+    const at::Tensor moved = pixels.to(at::kFloat) + 255 * step * differences(pixels, score).sign();
+    expected = expected + w[layer] * score(moved).detach();
+  }
+  ImageSet images = noise(6, 7);
+  EXPECT_TRUE(at::allclose(detector.scores(images).to(at::kDouble), expected, 1e-4, 1e-4));
+}
+
+TEST(Mahalanobis, TellsImagesFromAttackedOnes) {
+  Detector detector = small_detector();
+  detector.score = fit_scores({"mahalanobis"}, detector, id_images()).front();
+  const ImageSet images = noise(200, 11);
+  const at::Tensor gradient = input_gradients(images.pixels, [&](const at::Tensor& x) {
+    const at::Tensor z = class_logits(*detector.network, x);
+    return std::vector<at::Tensor>{-z.log_softmax(1).amax(1)};
+  })[0];
+  ImageSet attacked = images;
+  attacked.pixels = (images.pixels + 0.05 * 255 * gradient.sign()).clamp(0, 255).to(at::kByte);
+  const Results results = evaluate(detector, {detector.score}, images, {{"attacked", attacked}})[0];
+  EXPECT_GT(results.mean.auroc, 0.5);
+}
+
+TEST(PixelScores, ComeBackFromADetectorsFile) {
+  TemporaryFolder folder;
+  for (const char* name : {"odin", "mahalanobis", "knn", "reject"}) {
+    Detector detector = small_detector();
+    const std::optional<IdImages> id = id_images();
+    detector.score =
+        fit_scores({name}, Detector{detector.network, nullptr, {}, {"a", "b", "c"}, kSide}, id)[0];
+    detector.save(folder / name);
+    const Detector loaded = Detector::load(folder / name);
+    const ImageSet images = noise(20, 9);
+    EXPECT_EQ(loaded.score->name(), name);
+    EXPECT_TRUE(loaded.scores(images).equal(detector.scores(images))) << name;
+    const std::vector<Verdict> verdicts = loaded.judge(images);
+    EXPECT_EQ(verdicts[19].score, loaded.scores(images)[19].item<float>()) << name;
+    for (const Verdict& verdict : verdicts) EXPECT_LT(verdict.label, kClasses);
+  }
+}
+
+class CountingNetwork : public Network {
+ public:
+  explicit CountingNetwork(std::shared_ptr<Network> inner) : Network(inner->spec()), inner_(inner) {}
+  at::Tensor features(const at::Tensor& images) override {
+    count += images.size(0);
+    return inner_->features(images);
+  }
+  at::Tensor logits(const at::Tensor& features) override { return inner_->logits(features); }
+  int64_t feature_count() const override { return inner_->feature_count(); }
+  std::vector<at::Tensor> layers(const at::Tensor& images) override { return inner_->layers(images); }
+  Named parameters() const override { return inner_->parameters(); }
+  Named buffers() const override { return inner_->buffers(); }
+  void train(bool on) override { inner_->train(on); }
+  void to(const at::Device& device) override { inner_->to(device); }
+  int64_t count = 0;  // images that went through
+
+ private:
+  std::shared_ptr<Network> inner_;
+};
+
+TEST(Evaluate, OneForwardPassServesAllScoresOfFeatures) {
+  Detector detector = small_detector();
+  const auto network = std::make_shared<CountingNetwork>(detector.network);
+  detector.network = network;
+  const std::vector<std::string> names = {"msp", "maxlogit", "energy", "mds", "rmds", "knn", "react", "dice",
+                                          "ash", "scale",    "vim",    "gen", "fdbd", "ssd", "reject"};
+  const auto scores = fit_scores(names, detector, id_images());
+  EXPECT_EQ(network->count, 150);  // the training images once
+  network->count = 0;
+  EXPECT_EQ(evaluate(detector, scores, noise(20, 4), {{"x", noise(10, 5)}, {"y", noise(7, 6)}}).size(), 15u);
+  EXPECT_EQ(network->count, 37);
+}
+
+TEST(Evaluate, APoisonedTestSetChangesNothingButItsOwnFigures) {
+  const Detector detector = small_detector();
+  const std::vector<std::string> all = choose_scores({"all"}, available(detector, id_images()));
+  EXPECT_EQ(all.size(), score_names().size());
+  const auto scores = fit_scores(all, detector, id_images());
+  const auto state = [&] {
+    TensorFile file;
+    for (const auto& score : scores) score->store(file, score->name() + ".");
+    for (auto& [name, tensor] : file.tensors) tensor = tensor.clone();
+    return file.tensors;
+  };
+  const auto before = state();
+  const ImageSet id = noise(20, 4), clean = noise(15, 5);
+  ImageSet poison = noise(15, 5);
+  poison.pixels.fill_(255);
+  const auto first = evaluate(detector, scores, id, {{"a", clean}, {"b", clean}});
+  const auto second = evaluate(detector, scores, id, {{"a", clean}, {"b", poison}});
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const OodMetrics &one = first[i].sets[0].metrics, &two = second[i].sets[0].metrics;
+    EXPECT_EQ(one.auroc, two.auroc) << all[i];
+    EXPECT_EQ(one.fpr95, two.fpr95) << all[i];
+    EXPECT_EQ(one.threshold, two.threshold) << all[i];
+    EXPECT_EQ(first[i].sets[1].metrics.auroc, one.auroc) << all[i];
+    EXPECT_NE(second[i].sets[1].metrics.aupr_in, one.aupr_in) << all[i];
+  }
+  for (const auto& [name, tensor] : state()) EXPECT_TRUE(tensor.equal(before.at(name))) << name;
+}
+
+TEST(FitScores, WhatCannotBeFittedIsAnError) {
+  const Detector detector = small_detector();
+  expect_error([&] { fit_scores({"vim"}, detector, std::nullopt); }, {"'vim'", "ID training images"});
+  IdImages id = id_images();
+  id.held_out.pixels = id.held_out.pixels.narrow(0, 0, 1);
+  expect_error([&] { fit_scores({"mahalanobis"}, detector, id); }, {"'mahalanobis'", "not trained on"});
+  Detector plain = small_detector();
+  plain.class_names.push_back("d");
+  expect_error([&] { fit_scores({"reject"}, plain, id); }, {"'reject'", "beyond the classes"});
+}
+
+TEST(Evaluate, OutputsBeyondTheClassesAreNoClasses) {
+  const Detector detector = small_detector();
+  {
+    const at::NoGradGuard no_grad;
+    for (auto& [name, tensor] : detector.network->parameters()) {
+      if (name == "linear.bias") tensor[kClasses] = 1000;  // the reject output wins everywhere
+    }
+  }
+  const ImageSet images = noise(30, 4);
+  EXPECT_EQ(detector.logits(images).size(1), kClasses);
+  for (const Verdict& verdict : detector.judge(images)) EXPECT_LT(verdict.label, kClasses);
+  const Results results = evaluate(detector, "energy", images, {{"x", noise(5, 5)}});
+  const at::Tensor labels = detector.logits(images).argmax(1);
+  EXPECT_DOUBLE_EQ(*results.id_accuracy, (labels == images.labels).to(at::kDouble).mean().item<double>());
+}
+
+}  // namespace
+}  // namespace poem
