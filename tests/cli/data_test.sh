@@ -20,7 +20,7 @@ expect_error "name is required" -- data fetch
 # ---- a server, and a manifest of what it has
 mkdir "$top/served"
 printf '%0100000d' 7 >"$top/served/one.bin"
-printf '%050000d' 8 >"$top/served/two.bin"
+printf '%09000000d' 8 >"$top/served/two.bin"
 sum() { sha256sum "$top/served/$1" | cut -d' ' -f1; }
 python3 "$sources/tests/cli/server.py" "$top/served" "$logs/requests" >"$logs/port" 2>"$logs/server" &
 for ((i = 0; i < 500; ++i)); do
@@ -57,7 +57,7 @@ before=$(requests) # what is there is not downloaded again
 expect_ok $(data fetch pair --out pair)
 expect_same "$(requests)" "$before"
 expect_ok $(data verify pair)
-expect_words "$logs/out" "pair           whole" "one.bin: 100000 bytes, sha256 right" "two.bin: 50000 bytes, md5 right"
+expect_words "$logs/out" "pair           whole" "one.bin: 100000 bytes, sha256 right" "two.bin: 9000000 bytes, md5 right"
 
 # Wrong content is removed and the next source tried, which drops the connection again and again.
 : >"$logs/requests"
