@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compare.h"
+#include "core/progress.h"
 #include "core/runtime.h"
 
 namespace poem::bench {
@@ -66,6 +67,7 @@ void time_once(const std::string& what, const std::function<void()>& ours, doubl
 }
 
 int run(std::string_view filter) {
+  set_up_logging(/*quiet=*/true);  // nothing between the lines of the table
   set_up_runtime(0);
   std::sort(entries().begin(), entries().end(),
             [](const Entry& a, const Entry& b) { return std::string_view(a.name) < b.name; });

@@ -3,8 +3,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
+#include "data/augment.h"
 #include "encode_images.h"
 
 namespace poem {
@@ -27,6 +30,28 @@ TEST(Fit, ShrinksByTheMeanOfEachArea) {
           for (int64_t i = 0; i < 9; ++i) sum += images[n][c][3 * y + i / 3][3 * x + i % 3].item<int>();
           EXPECT_EQ(small[n][c][y][x].item<int>(), static_cast<int>(std::floor(sum / 9 + 0.5)));
         }
+}
+
+// Sides that do not divide: repeating each pixel as often as the shorter side has pixels afterwards makes
+// every pixel of the small image a whole block of the fine one.
+TEST(Fit, AveragesExactAreasAtEveryRatio) {
+  for (const auto& [height, width, size] :
+       {std::tuple<int64_t, int64_t, int64_t>{5, 5, 3}, {7, 10, 4}, {10, 7, 4}, {9, 31, 8}}) {
+    const at::Tensor images = random_bytes({2, 3, height, width}, height), small = fit(images, size);
+    const int64_t shorter = std::min(height, width);
+    const int64_t rows = height * size / shorter, columns = width * size / shorter;
+    const at::Tensor fine = images.to(at::kDouble).repeat_interleave(rows, 2).repeat_interleave(columns, 3);
+    const at::Tensor mean = at::avg_pool2d(fine, {height, width});
+    ASSERT_EQ(mean.sizes(), at::IntArrayRef({2, 3, rows, columns}));
+    const at::Tensor centre = mean.narrow(2, (rows - size) / 2, size).narrow(3, (columns - size) / 2, size);
+    EXPECT_TRUE(small.equal((centre + 0.5 + 1e-9).floor().to(at::kByte)));
+  }
+}
+
+TEST(Fit, GivesTheSameBytesAsACutOfSquareImages) {
+  const ImageSet images{"noise", random_bytes({3, 3, 50, 50}, 5), {}, {}};
+  const std::vector<Crop> crops = {{0, 1}, {1, 2}, {2, 3}};
+  EXPECT_TRUE(fit(images.pixels, 32).equal(cut(images, crops.data(), 3, plain(32))));
 }
 
 TEST(Fit, CutsTheCentreOfTheLongerSide) {

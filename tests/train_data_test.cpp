@@ -61,7 +61,8 @@ TEST(TrainingData, NothingLeftToTrainOnIsAnError) {
 TEST(TrainingData, ImagesThatDoNotFitAreErrors) {
   Config config = points(20, 0);
   config.network.mean = config.network.std = {1, 1, 1};
-  expect_error([&] { load_training_data(config); }, {"world2d:train:20", "2 channels", "network.mean has 3"});
+  expect_error([&] { load_training_data(config); },
+               {"world2d:train:20", "2 channels", "takes 3", "network.mean"});
   config = points(20, 0);
   config.data.train = "world2d:outliers:20";
   expect_error([&] { load_training_data(config); }, {"world2d:outliers:20", "no labels"});

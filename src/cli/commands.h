@@ -17,6 +17,7 @@ struct CommonOptions {  // before or after any subcommand's name
 void add_overrides(CLI::App& command, std::vector<std::string>& set);
 
 void add_config(CLI::App& app);
+void add_data(CLI::App& app);
 void add_demo(CLI::App& app, const CommonOptions& common);
 void add_eval(CLI::App& app, const CommonOptions& common);
 void add_info(CLI::App& app);

@@ -1,10 +1,9 @@
 // poem pack: any image source as one memory-mapped file.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "cli/commands.h"
-#include "core/error.h"
+#include "core/output_files.h"
+#include "core/runtime.h"
 #include "data/read.h"
 
 namespace poem {
@@ -17,9 +16,8 @@ struct Options {
 };
 
 void run(const Options& options) {
-  if (std::filesystem::exists(options.out) && !options.force) {
-    throw Error(options.out, "exists already", "choose another name, or --force to replace it");
-  }
+  check_output_file(options.out, options.force);
+  catch_interrupts();
   const int64_t count = pack_images(options.source, options.out, options.read);
   fmt::print("{}: {} images\n", options.out, count);
 }

@@ -58,6 +58,15 @@ int open_to_read(const std::string& path) {
   return descriptor;
 }
 
+// A rename is on disk only when the folder is. Some file systems cannot sync folders: they are left alone.
+void sync_folder_of(const std::string& path) {
+  const std::string folder = fs::absolute(path).parent_path().string();
+  const Descriptor handle{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (handle.number >= 0 && ::fsync(handle.number) != 0 && errno != EINVAL && errno != EROFS) {
+    fail_with(path, "write", errno);
+  }
+}
+
 }  // namespace
 
 std::string read_file(const std::string& path) {
@@ -110,6 +119,7 @@ void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("create");
   ::close(descriptor_);
   descriptor_ = -1;
+  sync_folder_of(path_);
 }
 
 void write_file(const std::string& path, std::string_view content) {

@@ -11,8 +11,8 @@ namespace poem {
 
 std::string read_file(const std::string& path);
 
-// A file that appears under its name only when complete: bytes go to PATH.tmp, commit() syncs and renames.
-// Without commit() the destructor removes the temporary file.
+// A file that appears under its name only when complete: bytes go to PATH.tmp, commit() syncs it, renames it
+// and syncs its folder. Without commit() the destructor removes the temporary file.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);

@@ -12,11 +12,10 @@
 #include "core/error.h"
 
 namespace poem {
-namespace {
 
 namespace fs = std::filesystem;
 
-void check_free(const std::string& path, bool force) {
+void check_output_file(const std::string& path, bool force) {
   if (fs::is_directory(path)) throw Error(path, "is a folder", "name a file");
   if (fs::exists(path) && !force) {
     throw Error(path, "exists already", "choose another name, or --force to replace it");
@@ -31,8 +30,6 @@ void check_free(const std::string& path, bool force) {
   }
 }
 
-}  // namespace
-
 OutputFiles::OutputFiles(const std::vector<std::string>& paths, bool force) {
   std::set<fs::path> seen;
   for (const std::string& path : paths) {
@@ -40,7 +37,7 @@ OutputFiles::OutputFiles(const std::vector<std::string>& paths, bool force) {
     if (!seen.insert(fs::weakly_canonical(path)).second) {
       throw Error(path, "is named for two outputs", "give each a name of its own");
     }
-    check_free(path, force);
+    check_output_file(path, force);
     paths_.push_back(path);
   }
 }

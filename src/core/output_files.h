@@ -10,10 +10,13 @@
 
 namespace poem {
 
+// An Error if `path` cannot be written: it exists (unless `force`), it is a folder, or its parent folder is
+// missing or write-protected. For what is written by an AtomicFile alone.
+void check_output_file(const std::string& path, bool force);
+
 class OutputFiles {
  public:
-  // Empty paths are left out. A path given twice, one that exists (unless `force`), a folder in its place and
-  // a missing or write-protected parent folder are a poem::Error.
+  // Empty paths are left out. A path given twice, and what check_output_file() finds, is a poem::Error.
   OutputFiles(const std::vector<std::string>& paths, bool force);
   ~OutputFiles();  // without commit(), removes what was staged
   OutputFiles(const OutputFiles&) = delete;

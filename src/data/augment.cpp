@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "data/resize.h"
 #include "data/resized_crop.h"
 
 namespace poem {
@@ -74,64 +75,6 @@ void crop(const uint8_t* in, const Shape& shape, const View& view, int64_t size,
     }
   }
 }
-
-// The source pixels that output pixel i of an axis covers, with whole-number weights: in units of 1/size of a
-// source pixel, output i is [i·length, (i+1)·length) and source k is [k·size, (k+1)·size).
-struct Cover {
-  int64_t first, last;
-  std::vector<uint32_t> weights;
-};
-
-std::vector<Cover> covers(int64_t length, int64_t size) {
-  const int64_t divisor = std::gcd(length, size);
-  const int64_t coarse = length / divisor, fine = size / divisor;
-  std::vector<Cover> result(size);
-  for (int64_t i = 0; i < size; ++i) {
-    const int64_t begin = i * coarse, end = begin + coarse;
-    result[i] = {begin / fine, (end + fine - 1) / fine, {}};
-    for (int64_t k = result[i].first; k < result[i].last; ++k) {
-      result[i].weights.push_back(std::min(end, (k + 1) * fine) - std::max(begin, k * fine));
-    }
-  }
-  return result;
-}
-
-// Area averaging in whole numbers, rounded half up: the same bytes on every machine.
-class Shrink {
- public:
-  Shrink(const Shape& shape, int64_t size)
-      : shape_(shape),
-        rows_(covers(shape.height, size)),
-        columns_(covers(shape.width, size)),
-        total_(shape.height / std::gcd(shape.height, size) * (shape.width / std::gcd(shape.width, size))) {}
-
-  void operator()(const uint8_t* in, uint8_t* out) const {
-    std::vector<uint32_t> line(shape_.width);
-    for (int64_t c = 0; c < shape_.channels; ++c) {
-      const uint8_t* plane = in + c * shape_.height * shape_.width;
-      for (const Cover& row : rows_) {
-        std::fill(line.begin(), line.end(), 0);
-        for (int64_t k = row.first; k < row.last; ++k) {
-          const uint8_t* from = plane + k * shape_.width;
-          const uint32_t weight = row.weights[k - row.first];
-          for (int64_t x = 0; x < shape_.width; ++x) line[x] += weight * from[x];
-        }
-        for (const Cover& column : columns_) {
-          uint64_t sum = total_ / 2;
-          for (int64_t k = column.first; k < column.last; ++k) {
-            sum += uint64_t{line[k]} * column.weights[k - column.first];
-          }
-          *out++ = static_cast<uint8_t>(sum / total_);
-        }
-      }
-    }
-  }
-
- private:
-  Shape shape_;
-  std::vector<Cover> rows_, columns_;
-  uint64_t total_;
-};
 
 float clip(float x) { return std::clamp(x, 0.0f, 1.0f); }
 
@@ -245,8 +188,11 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
   const Shape shape = shrinks ? Shape{source.channels, a.size, a.size} : source;
   check_room(images, shape, a);
   const bool jitters = a.brightness > 0 || a.contrast > 0 || a.saturation > 0 || a.hue > 0;
-  std::optional<Shrink> shrink;
-  if (shrinks) shrink.emplace(source, a.size);
+  std::optional<AreaAverage> shrink;
+  if (shrinks) {
+    shrink.emplace(AreaAverage::Axis{source.height, a.size, 0, a.size},
+                   AreaAverage::Axis{source.width, a.size, 0, a.size});
+  }
 
   at::Tensor result = at::empty({count, source.channels, a.size, a.size}, at::kByte);
   const auto* in = images.pixels.data_ptr<uint8_t>();
@@ -257,7 +203,7 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
     for (int64_t i = begin; i < end; ++i) {
       const uint8_t* image = in + crops[i].image * source.bytes();
       if (shrinks) {
-        (*shrink)(image, small.data());
+        (*shrink)(image, source.channels, small.data());
         image = small.data();
       }
       const View view = decide(crops[i].seed, shape, a);

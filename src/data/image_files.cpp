@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/runtime.h"
 #include "data/decode.h"
 #include "data/resize.h"
 
@@ -51,6 +52,7 @@ void ImageFiles::check_size(const std::string& name, const at::Tensor& image) {
 }
 
 void ImageFiles::flush() {
+  stop_if_interrupted();
   const auto count = static_cast<int64_t>(waiting_.size());
   std::vector<at::Tensor> images(count);
   std::vector<std::optional<Error>> problems(count);

@@ -21,4 +21,7 @@ struct ImageSet {
   bool labelled() const { return labels.defined(); }
 };
 
+// An Error if the images have another number of channels than a network takes.
+void check_channels(const ImageSet& images, int64_t channels);
+
 }  // namespace poem

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
+#include "core/progress.h"
 #include "data/decode.h"
 #include "data/image_files.h"
 #include "data/reader.h"
@@ -77,7 +79,12 @@ std::string read_entry(const std::string& path, archive* file) {
 Labels visit_archive(const std::string& path, const ReadOptions& options, const Sink& sink) {
   const Archive file = open_archive(path);
   ImageFiles files(path, options, sink);
+  constexpr int64_t kMega = 1000000;
+  Progress bar("reading " + path, static_cast<int64_t>(fs::file_size(path)) / kMega, "MB");
+  int64_t shown = 0;
   for (;;) {
+    const int64_t consumed = archive_filter_bytes(file.get(), -1) / kMega;
+    bar.advance(consumed - std::exchange(shown, consumed));
     archive_entry* entry = nullptr;
     const int code = archive_read_next_header(file.get(), &entry);
     if (code == ARCHIVE_EOF) break;

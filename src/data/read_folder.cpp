@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/progress.h"
 #include "data/decode.h"
 #include "data/image_files.h"
 #include "data/reader.h"
@@ -40,8 +41,12 @@ std::vector<std::string> list_images(const std::string& folder) {
 
 Labels visit_folder(const std::string& path, const ReadOptions& options, const Sink& sink) {
   ImageFiles files(path, options, sink);
-  for (const std::string& image : list_images(path))
+  const std::vector<std::string> images = list_images(path);
+  Progress bar("reading " + path, static_cast<int64_t>(images.size()), "images");
+  for (const std::string& image : images) {
     files.add(image, fs::path(image).parent_path().lexically_relative(path).string());
+    bar.advance(1);
+  }
   return files.finish();
 }
 

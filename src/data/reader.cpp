@@ -11,6 +11,8 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/progress.h"
+#include "core/runtime.h"
 
 namespace poem {
 
@@ -21,7 +23,12 @@ void visit_in_blocks(const at::Tensor& pixels, const Sink& sink) {
   const int64_t count = pixels.size(0);
   const int64_t step =
       std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, pixels.numel() / std::max<int64_t>(1, count)));
-  for (int64_t i = 0; i < count; i += step) sink(pixels.narrow(0, i, std::min(step, count - i)).contiguous());
+  Progress bar("reading", count, "images");
+  for (int64_t i = 0; i < count; i += step) {
+    stop_if_interrupted();
+    sink(pixels.narrow(0, i, std::min(step, count - i)).contiguous());
+    bar.advance(std::min(step, count - i));
+  }
 }
 
 std::vector<std::string> number_names(int64_t count, int64_t first) {

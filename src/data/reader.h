@@ -32,7 +32,8 @@ struct Reader {
 
 // ---- what several readers need --------------------------------------------------------------------------
 
-// Hands `pixels` (uint8 n×C×H×W, any strides) on in contiguous blocks of a few MiB.
+// Hands `pixels` (uint8 n×C×H×W, any strides) on in contiguous blocks of a few MiB, with a progress bar; ends
+// on Ctrl-C.
 void visit_in_blocks(const at::Tensor& pixels, const Sink& sink);
 
 std::vector<std::string> number_names(int64_t count, int64_t first = 0);  // "0", "1", …

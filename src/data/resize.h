@@ -1,13 +1,42 @@
-// Brings images to one square size.
+// Brings images to one size.
+//
+//   const at::Tensor small = fit(images, 32);
+//   AreaAverage shrink({64, 32, 0, 32}, {64, 32, 0, 32});
+//   shrink(pixels, 3, out);   // 3×64×64 → 3×32×32
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace poem {
 
 // uint8 n×C×H×W → n×C×size×size: the shorter side becomes `size` (shrinking averages areas, growing is
 // bilinear), then the centre is cut out. size 0, or images that have it already: returned as they are.
 at::Tensor fit(const at::Tensor& images, int64_t size);
+
+// Resamples images of one shape: each pixel becomes the mean of the area it covers, in whole numbers and
+// rounded half up, so the bytes are the same on every machine.
+class AreaAverage {
+ public:
+  struct Axis {  // `length` pixels become `scaled`, of which `count` from `first` on are wanted
+    int64_t length, scaled, first, count;
+  };
+  AreaAverage(const Axis& rows, const Axis& columns);
+
+  // uint8 channels×rows.length×columns.length → channels×rows.count×columns.count
+  void operator()(const uint8_t* in, int64_t channels, uint8_t* out) const;
+
+ private:
+  struct Cover {  // the source pixels under one pixel, with their weights
+    int64_t first, last;
+    std::vector<uint32_t> weights;
+  };
+  static std::vector<Cover> covers(const Axis& axis);
+
+  int64_t height_, width_;
+  std::vector<Cover> rows_, columns_;
+  uint64_t total_;  // the sum of all weights under one pixel
+};
 
 }  // namespace poem

@@ -13,14 +13,6 @@
 namespace poem {
 namespace {
 
-void check_channels(int64_t channels, const ImageSet& images) {
-  if (images.channels() != channels) {
-    throw Error(images.name,
-                fmt::format("has {} channels, the network takes {}", images.channels(), channels),
-                "convert the images");
-  }
-}
-
 // Whether the names are no more than 0, 1, 2, …: the source had labels but no names for them.
 bool unnamed(const std::vector<std::string>& class_names) {
   for (size_t i = 0; i < class_names.size(); ++i) {
@@ -73,8 +65,8 @@ Scores score_images(const Detector& detector, const std::vector<std::shared_ptr<
 
 void check_fits(int64_t channels, const std::vector<std::string>& class_names, const ImageSet& id,
                 const std::vector<std::pair<std::string, ImageSet>>& ood) {
-  check_channels(channels, id);
-  for (const auto& [name, images] : ood) check_channels(channels, images);
+  check_channels(id, channels);
+  for (const auto& [name, images] : ood) check_channels(images, channels);
   if (id.labelled()) labels_among(id, class_names);
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/finite.h"
 #include "core/npy.h"
 #include "mining/select.h"
 
@@ -14,20 +15,6 @@ namespace poem {
 namespace {
 
 constexpr int64_t kBlock = 4096;  // rows looked at a time
-
-void check_finite(const std::string& path, const at::Tensor& features) {
-  for (int64_t first = 0; first < features.size(0); first += kBlock) {
-    const at::Tensor block = features.narrow(0, first, std::min(kBlock, features.size(0) - first));
-    const at::Tensor bad = at::isfinite(block).logical_not();
-    if (!bad.any().item<bool>()) continue;
-    const at::Tensor place = bad.nonzero()[0];
-    const auto row = place[0].item<int64_t>(), feature = place[1].item<int64_t>();
-    throw Error(
-        path,
-        fmt::format("feature {} of row {} is {}", feature, first + row, block[row][feature].item<double>()),
-        "remove the row or mend what computed it");
-  }
-}
 
 void check_sizes(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool, int64_t select) {
   if (id.size(1) != outliers.size(1) || id.size(1) != pool.size(1)) {
@@ -75,7 +62,7 @@ at::Tensor read_features(const std::string& path) {
     throw Error(path, fmt::format("holds {} × {} features", features.size(0), features.size(1)),
                 "give at least one row");
   }
-  check_finite(path, features);
+  check_finite(path, features, "remove the row or mend what computed it");
   return features;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/finite.h"
 #ifdef POEM_HAS_CBLAS
 #include <cblas.h>
 #endif
@@ -22,10 +23,8 @@ namespace {
 constexpr int64_t kBlockRows = 5000;  // as float64 at a time: small enough for a cache, large enough for BLAS
 constexpr int64_t kRowsAThread = 500;
 
-[[noreturn]] void fail_not_finite(int64_t row, int64_t feature, double value) {
-  throw Error("posterior", fmt::format("feature {} of row {} is {}", feature, row, value),
-              "remove the row or mend what computed it");
-}
+const char* const kNotFinite =
+    "remove the row or mend what computed it; a training that diverges does it: lower train.learning_rate";
 
 void check_targets(const at::Tensor& targets) {
   const double* y = targets.data_ptr<double>();
@@ -60,7 +59,7 @@ std::vector<double> copy_rows(const Rows<T>& rows, double* to) {
     const T* from = rows.features + row * m;
     if (!all_finite(from, m)) {
       const T* bad = std::find_if(from, from + m, [](T x) { return !std::isfinite(x); });
-      fail_not_finite(row, bad - from, *bad);
+      fail_not_finite("posterior", row, bad - from, *bad, kNotFinite);
     }
     for (int64_t j = 0; j < m; ++j) {
       to[j] = from[j];
@@ -125,12 +124,7 @@ void add_on_cpu(const at::Tensor& features, const at::Tensor& targets, double we
 }
 
 void add_on_device(const at::Tensor& features, const at::Tensor& targets, double weight, Statistics& to) {
-  const at::Tensor bad = at::isfinite(features).logical_not_();
-  if (bad.any().item<bool>()) {
-    const at::Tensor place = bad.nonzero()[0].cpu();
-    const auto row = place[0].item<int64_t>(), feature = place[1].item<int64_t>();
-    fail_not_finite(row, feature, features[row][feature].item<double>());
-  }
+  check_finite("posterior", features, kNotFinite);
   const auto options = features.options().dtype(at::kDouble);
   const at::Tensor gram = at::zeros_like(to.gram, options), moment = at::zeros_like(to.moment, options);
   const at::Tensor device_targets = targets.to(features.device());
@@ -168,7 +162,8 @@ void check_factor(const at::Tensor& precision, const at::Tensor& factor, int64_t
       "posterior",
       fmt::format("feature {} is degenerate (diagonal entry {:.3g}): the matrix has no Cholesky factor",
                   feature, a[feature]),
-      "remove or rescale the feature, or lower posterior.prior_variance");
+      "remove or rescale the feature, or lower posterior.prior_variance; a training that diverges does it: "
+      "lower train.learning_rate");
 }
 
 }  // namespace

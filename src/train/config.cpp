@@ -48,10 +48,6 @@ void check(const Config& c, const std::string& path) {
   if (c.network.mean.size() != c.network.std.size()) {
     fail("network.mean and network.std differ in length", "give one number a channel in both");
   }
-  for (const double s : c.network.std) {
-    if (s <= 0)
-      fail(fmt::format("network.std holds {}", s), "pixels are divided by it: give positive numbers");
-  }
   for (size_t i = 1; i < c.train.milestones.size(); ++i) {
     if (c.train.milestones[i] <= c.train.milestones[i - 1])
       fail("train.milestones do not ascend", "sort them");
@@ -109,7 +105,7 @@ std::vector<Key> keys(Config& c) {
       {"network.init", &c.network.init,
        "he: N(0, 2/(k² out)); authors: N(0, 2/layers a block), densenet only", one_of({"he", "authors"})},
       {"network.mean", &c.network.mean, "subtracted from the pixels (0 … 255), one number a channel"},
-      {"network.std", &c.network.std, "what they are divided by then"},
+      {"network.std", &c.network.std, "what they are divided by then", between(1e-6, 1e6)},
 
       {"objective.name", &c.objective.name, "what is minimised", one_of(objective_names())},
       {"objective.beta", &c.objective.beta,

@@ -32,14 +32,6 @@ void split_validation(TrainingData& data, const Config& config) {
     throw Error(config.data.train, "leaves no image to train on", "lower data.validation");
 }
 
-void check_channels(const ImageSet& images, const std::string& source, const Config& config) {
-  const auto expected = static_cast<int64_t>(config.network.mean.size());
-  if (images.channels() != expected) {
-    throw Error(source, fmt::format("has {} channels, network.mean has {}", images.channels(), expected),
-                "give network.mean and network.std one number a channel");
-  }
-}
-
 }  // namespace
 
 TrainingData load_training_data(const Config& config) {
@@ -50,7 +42,8 @@ TrainingData load_training_data(const Config& config) {
   if (!data.id.labelled()) {
     throw Error(config.data.train, "has no labels", "training needs one sub-folder (or label) a class");
   }
-  check_channels(data.id, config.data.train, config);
+  const auto channels = static_cast<int64_t>(config.network.mean.size());
+  check_channels(data.id, channels);
   split_validation(data, config);
 
   const AugmentSettings& a = config.augment;
@@ -62,7 +55,7 @@ TrainingData load_training_data(const Config& config) {
     // are read.
     const bool packed = std::filesystem::path(config.data.outliers).extension() == ".poem";
     data.outliers = read_images(config.data.outliers, resize && !packed ? fitted : original);
-    check_channels(data.outliers, config.data.outliers, config);
+    check_channels(data.outliers, channels);
     const Crop any{0, 0};
     cut(data.outliers, &any, 1, data.outlier_cut);  // an Error now if they are too small
   }

@@ -9,6 +9,7 @@
 #include "detect/fit.h"
 #include "detect/results.h"
 #include "train/config.h"
+#include "train/trainer.h"
 
 namespace poem {
 

@@ -4,10 +4,11 @@ source "$(dirname "$0")/common.sh"
 expect_ok --version
 expect_words "$logs/out" "poem "
 expect_ok --help
-for command in demo train eval study metrics posthoc mine pack info config; do
+commands="demo train eval study toy theory metrics posthoc mine data pack info config"
+for command in $commands; do
   expect_words "$logs/out" "  $command "
 done
-for command in demo train eval study metrics posthoc mine pack info config; do
+for command in $commands; do
   expect_ok "$command" --help
   expect_words "$logs/out" "Example" "  poem $command"
 done

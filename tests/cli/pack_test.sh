@@ -21,8 +21,8 @@ mkdir folder taken.poem
 printf 'text' >folder/readme.txt
 expect_error train.poem "exists already" "--force" -- pack world:train:4 train.poem
 expect_error taken.poem "is a folder" -- pack world:train:4 taken.poem --force
-expect_error nowhere/new.poem "cannot create" -- pack world:train:4 nowhere/new.poem
-expect_error "/proc/nowhere/new.poem" "cannot create" -- pack world:train:4 /proc/nowhere/new.poem
+expect_error nowhere/new.poem "folder does not exist" -- pack world:train:4 nowhere/new.poem
+expect_error "/proc/nowhere/new.poem" "folder does not exist" -- pack world:train:4 /proc/nowhere/new.poem
 expect_error world:bogus "use one of" -- pack world:bogus new.poem
 expect_error missing "no such file" -- pack missing new.poem
 expect_error "--size" "0 to 4096" -- pack world:train:4 new.poem --size -1
@@ -38,3 +38,19 @@ done
 ) | cat >"$logs/err" || true
 expect_words "$logs/err" full.poem "cannot write" "File too large" "free some space"
 expect_same "$(find . -name 'full*')" ""
+
+# Ctrl-C leaves nothing behind. The source is large only by name: a hole of 5 GB.
+npy long.npy '|u1' '400000, 3, 64, 64' ''
+truncate -s $((128 + 400000 * 3 * 64 * 64)) long.npy
+"$program" --threads 1 pack long.npy stopped.poem --size 8 >"$logs/out" 2>"$logs/err" &
+child=$!
+for ((i = 0; i < 500; ++i)); do
+  [ -e stopped.poem.tmp ] && break
+  sleep 0.02
+done
+[ -e stopped.poem.tmp ] || fail "packing never began: $(cat "$logs/err")"
+kill -INT "$child"
+code=0
+wait "$child" || code=$?
+expect_same $code 130
+expect_same "$(find . -name 'stopped*')" ""

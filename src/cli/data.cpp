@@ -1,0 +1,144 @@
+// poem data: the data sets known by name.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "core/runtime.h"
+#include "data/fetch.h"
+#include "data/manifest.h"
+#include "data/verify.h"
+
+namespace poem {
+namespace {
+
+struct Options {
+  std::string manifest, name, folder, out = ".";
+  std::vector<std::string> sources;
+
+  Manifest sets() const { return manifest.empty() ? known_sets() : read_manifest(manifest); }
+};
+
+std::string size_text(const KnownFile& file) {
+  return file.size_known() ? fmt::format("{}", file.most) : "unknown";
+}
+
+void list_sets(const Manifest& manifest) {
+  fmt::print("{:<14}{:>9}  {:>13}  {:<9} {}\n", "name", "images", "bytes", "checksum", "what");
+  for (const KnownSet& set : manifest) {
+    int64_t bytes = 0;
+    bool sizes = true, checksums = true;
+    for (const KnownFile& file : set.downloads) {
+      sizes = sizes && file.size_known();
+      checksums = checksums && !file.checksum.empty();
+      bytes += sizes ? file.most : 0;
+    }
+    fmt::print("{:<14}{:>9}  {:>13}  {:<9} {}{}\n", set.name, set.images,
+               sizes ? fmt::to_string(bytes) : "unknown", checksums ? "known" : "unknown", set.title,
+               set.withdrawn.empty() ? "" : " (withdrawn)");
+  }
+  fmt::print("poem data list NAME tells sources and checksums, and how the authors of POEM use it.\n");
+}
+
+void show_set(const KnownSet& set) {
+  fmt::print("{}\nimages     {}\nuse        {}\n", set.title, set.images, set.use);
+  if (!set.withdrawn.empty()) fmt::print("withdrawn  {}\n", set.withdrawn);
+  for (const KnownFile& file : set.downloads) {
+    fmt::print("file       {}\n  bytes    {}\n  checksum {}\n", file.name, size_text(file),
+               file.checksum.empty() ? "unknown" : file.checksum);
+    for (const std::string& url : file.sources) fmt::print("  source   {}\n", url);
+  }
+  for (const KnownFile& file : set.unpacked) {
+    fmt::print("unpacked   {}, {} bytes, {}\n", file.name, size_text(file),
+               file.checksum.empty() ? "checksum unknown" : file.checksum);
+  }
+  if (!set.folders.empty()) fmt::print("unpacked   {}/\n", fmt::join(set.folders, "/ or "));
+}
+
+void list(const Options& options) {
+  const Manifest manifest = options.sets();
+  if (options.name.empty()) {
+    list_sets(manifest);
+  } else {
+    show_set(find_set(manifest, options.name));
+  }
+}
+
+void verify(const Options& options) {
+  catch_interrupts();
+  const auto holdings = find_holdings(options.folder, options.sets());
+  if (holdings.empty()) {
+    throw Error(options.folder, "holds none of the known data sets", "poem data list tells what is known");
+  }
+  int64_t broken = 0;
+  for (const Holding& holding : holdings) {
+    fmt::print("{:<14} {:<9} {}: {}\n", holding.set, holding.whole ? "whole" : "NOT WHOLE", holding.place,
+               holding.detail);
+    broken += !holding.whole;
+  }
+  if (broken > 0) {
+    throw Error(options.folder, fmt::format("{} of {} are not whole", broken, holdings.size()),
+                "poem data fetch NAME gets a set again, or the rest of it");
+  }
+}
+
+void fetch(const Options& options) {
+  catch_interrupts();
+  const Manifest manifest = options.sets();
+  const KnownSet& set = find_set(manifest, options.name);
+  if (!set.withdrawn.empty() && options.sources.empty()) {
+    throw Error(set.name, "cannot be fetched: " + set.withdrawn, "use another set, imagenet-64 for instance");
+  }
+  for (KnownFile file : set.downloads) {
+    if (!options.sources.empty()) file.sources = options.sources;
+    for (std::string& url : file.sources) {
+      if (url.back() == '/') url += file.name;
+    }
+    fetch_file(file, options.out);
+    fmt::print("{}/{}\n", options.out, file.name);
+  }
+}
+
+void add_list(CLI::App& data, const std::shared_ptr<Options>& options) {
+  auto* command = data.add_subcommand("list", "List the known data sets, or tell all that is known of one");
+  command->add_option("name", options->name, "Tell all of this one");
+  command->callback([options] { list(*options); });
+}
+
+void add_verify(CLI::App& data, const std::shared_ptr<Options>& options) {
+  auto* command = data.add_subcommand("verify", "Tell which known data sets a folder holds, whole or not");
+  command->add_option("folder", options->folder, "Looked into at any depth")->required();
+  command->callback([options] { verify(*options); });
+}
+
+void add_fetch(CLI::App& data, const std::shared_ptr<Options>& options) {
+  auto* command = data.add_subcommand("fetch", "Download a data set, or the rest of it");
+  command->add_option("name", options->name, "As poem data list has it")->required();
+  command->add_option("--out", options->out, "Folder to put it in")->capture_default_str()->type_name("DIR");
+  command
+      ->add_option("--source", options->sources,
+                   "Download from here instead (may be repeated); a URL that ends in / is a folder")
+      ->type_name("URL")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback([options] { fetch(*options); });
+}
+
+}  // namespace
+
+void add_data(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* data = app.add_subcommand("data", "List, verify and download the data sets of the paper");
+  data->add_option("--manifest", options->manifest, "Use these data sets, see src/data/manifest.yaml")
+      ->type_name("FILE");
+  data->require_subcommand(1);
+  data->fallthrough();
+  add_list(*data, options);
+  add_verify(*data, options);
+  add_fetch(*data, options);
+  data->footer(
+      "Examples:\n  poem data list\n  poem data list svhn\n  poem data verify datasets/\n"
+      "  poem data fetch cifar-10 --out datasets");
+}
+
+}  // namespace poem

@@ -1,0 +1,208 @@
+#include "data/verify.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "core/checksum.h"
+#include "core/error.h"
+#include "core/runtime.h"
+#include "core/text.h"
+#include "data/decode.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kPart = ".part";  // what fetch leaves when it is interrupted
+
+// One folder: the files in it whose names the manifest knows, with their sizes, and how many images it has.
+struct Folder {
+  std::map<std::string, int64_t> known;
+  int64_t images = 0;
+};
+using Tree = std::map<fs::path, Folder>;  // by absolute path, so that a folder comes before those below it
+
+std::set<std::string> known_names(const Manifest& manifest) {
+  std::set<std::string> names;
+  for (const KnownSet& set : manifest) {
+    for (const KnownFile& file : set.downloads) names.insert({file.name, file.name + kPart});
+    for (const KnownFile& file : set.unpacked) names.insert(file.name);
+  }
+  return names;
+}
+
+Tree look_through(const fs::path& top, const Manifest& manifest) {
+  const std::set<std::string> names = known_names(manifest);
+  Tree tree;
+  tree[top];
+  std::error_code code;
+  auto entry = fs::recursive_directory_iterator(top, fs::directory_options::follow_directory_symlink, code);
+  for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
+    stop_if_interrupted();
+    if (entry->is_directory()) {
+      tree[entry->path()];
+      continue;
+    }
+    Folder& folder = tree[entry->path().parent_path()];
+    const std::string name = entry->path().filename().string();
+    if (is_image_name(name)) ++folder.images;
+    if (names.count(name) > 0) folder.known[name] = static_cast<int64_t>(entry->file_size());
+  }
+  if (code) throw Error(top.string(), "cannot be listed: " + code.message(), "check its permissions");
+  return tree;
+}
+
+bool is_below(const fs::path& path, const fs::path& above) {
+  const fs::path relative = path.lexically_relative(above);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+bool ends_with(const fs::path& path, const std::string& end) {
+  const std::string text = path.generic_string(), tail = "/" + end;
+  return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+}
+
+std::string algorithm_of(const KnownFile& file) { return file.checksum.substr(0, file.checksum.find(':')); }
+
+// What speaks for a file that has no fault.
+std::string evidence(const KnownFile& file, int64_t bytes) {
+  if (file.checksum.empty()) {
+    return fmt::format("{} bytes, {}", bytes,
+                       file.size_known() ? "checksum unknown" : "size and checksum unknown");
+  }
+#ifdef POEM_HAS_CRYPTO
+  return fmt::format("{} bytes, {} right", bytes, algorithm_of(file));
+#else
+  return fmt::format("{} bytes, {} not compared: poem was built without libcrypto", bytes,
+                     algorithm_of(file));
+#endif
+}
+
+Holding judge_download(const KnownFile& file, const fs::path& path, int64_t bytes) {
+  Holding holding;
+  const std::string fault = fault_of(file, path.string());
+  holding.whole = fault.empty();
+  holding.detail = holding.whole ? evidence(file, bytes) : fault;
+  return holding;
+}
+
+Holding judge_part(const KnownFile& file, int64_t bytes) {
+  Holding holding;
+  holding.detail = file.size_known() ? fmt::format("download stopped at {} of {} bytes", bytes, file.most)
+                                     : fmt::format("download stopped at {} bytes", bytes);
+  return holding;
+}
+
+// The unpacked files of a set that lie in one folder. None: nothing is said.
+std::vector<Holding> judge_unpacked(const KnownSet& set, const fs::path& path, const Folder& folder) {
+  std::vector<std::string> missing, faults;
+  size_t present = 0;
+  bool compared = true;
+  for (const KnownFile& file : set.unpacked) {
+    const auto found = folder.known.find(file.name);
+    // With the exact size unknown, a file outside of the range is one of another set with the same names.
+    if (found == folder.known.end() || (!file.size_known() && !file.size_fits(found->second))) {
+      missing.push_back(file.name);
+      continue;
+    }
+    ++present;
+    compared = compared && !file.checksum.empty();
+    const std::string fault = fault_of(file, (path / file.name).string());
+    if (!fault.empty()) faults.push_back(file.name + " " + fault);
+  }
+  if (present == 0) return {};
+  Holding holding;
+  holding.whole = missing.empty() && faults.empty();
+  holding.detail = fmt::format("{} of {} files", present, set.unpacked.size());
+  if (!compared) holding.detail += ", checksums unknown";
+  if (!missing.empty()) holding.detail += ", missing " + listed(missing);
+  if (!faults.empty()) holding.detail += ", damaged: " + listed(faults);
+  return {holding};
+}
+
+Holding judge_images(const KnownSet& set, int64_t count) {
+  Holding holding;
+  holding.whole = count == set.images || count == set.subset;
+  holding.detail = fmt::format("{} of {} images", count, set.images);
+  if (count == set.subset) holding.detail += ", as many as the authors use";
+  return holding;
+}
+
+// Everything of one set, in the order of the tree.
+class Search {
+ public:
+  Search(const Tree& tree, const KnownSet& set) : tree_(tree), set_(set) {}
+
+  std::vector<Holding> run() {
+    for (const auto& [path, folder] : tree_) {
+      for (const KnownFile& file : set_.downloads) look_for(file, path, folder);
+      for (const Holding& holding : judge_unpacked(set_, path, folder)) add(holding, path);
+      count_images(path);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void add(Holding holding, const fs::path& path) {
+    holding.set = set_.name;
+    holding.place = path.lexically_relative(tree_.begin()->first).string();
+    found_.push_back(std::move(holding));
+  }
+
+  void look_for(const KnownFile& file, const fs::path& path, const Folder& folder) {
+    if (const auto found = folder.known.find(file.name); found != folder.known.end()) {
+      add(judge_download(file, path / file.name, found->second), path / file.name);
+    }
+    if (const auto part = folder.known.find(file.name + kPart); part != folder.known.end()) {
+      add(judge_part(file, part->second), path / part->first);
+    }
+  }
+
+  void count_images(const fs::path& path) {
+    if (!counted_.empty() && is_below(path, counted_)) return;
+    bool named = false;
+    for (const std::string& end : set_.folders) named = named || ends_with(path, end);
+    if (!named) return;
+    int64_t count = 0;
+    for (const auto& [other, folder] : tree_) {
+      if (is_below(other, path)) count += folder.images;
+    }
+    if (count == 0) return;
+    counted_ = path;
+    add(judge_images(set_, count), path);
+  }
+
+  const Tree& tree_;
+  const KnownSet& set_;
+  fs::path counted_;  // the last folder whose images were counted, with all below it
+  std::vector<Holding> found_;
+};
+
+}  // namespace
+
+std::string fault_of(const KnownFile& file, const std::string& path) {
+  const auto bytes = static_cast<int64_t>(fs::file_size(path));
+  if (!file.size_fits(bytes)) return fmt::format("has {} bytes, expected {}", bytes, file.most);
+  if (file.checksum.empty()) return "";
+  const auto actual = checksum(path, algorithm_of(file));
+  return !actual || *actual == file.checksum ? ""
+                                             : fmt::format("has {}, expected {}", *actual, file.checksum);
+}
+
+std::vector<Holding> find_holdings(const std::string& folder, const Manifest& manifest) {
+  if (!fs::is_directory(folder)) {
+    throw Error(folder, fs::exists(folder) ? "is a file" : "there is no such folder", "name a folder");
+  }
+  const Tree tree = look_through(fs::canonical(folder), manifest);
+  std::vector<Holding> all;
+  for (const KnownSet& set : manifest) {
+    for (Holding& holding : Search(tree, set).run()) all.push_back(std::move(holding));
+  }
+  return all;
+}
+
+}  // namespace poem
