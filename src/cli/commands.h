@@ -23,6 +23,8 @@ void add_info(CLI::App& app);
 void add_metrics(CLI::App& app);
 void add_mine(CLI::App& app);
 void add_pack(CLI::App& app);
+void add_theory(CLI::App& app);
+void add_toy(CLI::App& app, const CommonOptions& common);
 void add_train(CLI::App& app, const CommonOptions& common);
 
 }  // namespace poem

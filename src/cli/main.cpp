@@ -42,6 +42,7 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_metrics(app);
   poem::add_mine(app);
   poem::add_pack(app);
+  poem::add_toy(app, common);
   poem::add_info(app);
   poem::add_config(app);
 }
