@@ -16,7 +16,7 @@ constexpr double kCharacter = 6.3;  // a generous width of a letter, for there i
 // Each colour has a shade for a light and one for a dark background; `color` makes them one word in the body.
 constexpr const char* kStyle =
     "<style>\n"
-    "text{font:11px sans-serif;fill:currentColor}\n"
+    "text{fill:currentColor}\n"
     ".paper{fill:#fff}.i0{color:#24292f}.grid{stroke:#24292f;stroke-opacity:.12}\n"
     ".i1{color:#0b63b5}.i2{color:#c65a00}.i3{color:#1a7f37}.i4{color:#b3123b}\n"
     "@media(prefers-color-scheme:dark){\n"
@@ -273,7 +273,8 @@ std::string to_svg(const Figure& figure) {
   const double height = legend_top + legend.height();
 
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.5g} {:.5g}\" role=\"img\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.5g} {:.5g}\" "
+      "font-family=\"sans-serif\" font-size=\"11\" role=\"img\" "
       "aria-labelledby=\"title desc\">\n<title id=\"title\">{}</title>\n<desc id=\"desc\">{}</desc>\n{}"
       "<clipPath id=\"inside\"><rect width=\"{:.4g}\" height=\"{:.4g}\"/></clipPath>\n"
       "<rect class=\"paper\" width=\"{:.5g}\" height=\"{:.5g}\"/>\n<g class=\"i0\">\n",

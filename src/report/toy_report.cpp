@@ -93,15 +93,17 @@ Line density_line(const at::Tensor& values, double low, double high, Ink ink, co
 // Figure 2b of the paper: how the last epoch's belief orders the points.
 Figure boundary_figure(const Toy& toy) {
   const ToyEpoch& last = toy.epochs.back();
-  const double reach = std::ceil(
-      std::max(last.id_logit.abs().max().item<double>(), last.outlier_logit.abs().max().item<double>()));
-  Panel densities{"Density of the logit f", {"f(x)", -reach, reach}, {"density"}, {}, {}, {}};
-  densities.lines = {density_line(last.id_logit, -reach, reach, Ink::kGreen, "ID points"),
-                     density_line(last.outlier_logit, -reach, reach, Ink::kOrange, "outliers")};
+  const at::Tensor all = at::cat({last.id_logit, last.outlier_logit});
+  const double low = std::floor(all.min().item<double>()), high = std::ceil(all.max().item<double>()),
+               reach = std::max(-low, high);
+  Panel densities{"Density of the logit f", {"f(x)", low, high}, {"density", 0, 0}, {}, {}, {}};
+  densities.lines = {density_line(last.id_logit, low, high, Ink::kGreen, "ID points"),
+                     density_line(last.outlier_logit, low, high, Ink::kOrange, "outliers")};
   for (const Line& line : densities.lines)
     densities.y.high = std::max(densities.y.high, *std::max_element(line.y.begin(), line.y.end()));
-  densities.lines.push_back({{-reach, 0, reach},
-                             {0, densities.y.high, 0},
+  const auto scaled = [&](double f) { return densities.y.high * (1 - std::abs(f) / reach); };
+  densities.lines.push_back({{low, 0, high},
+                             {scaled(low), scaled(0), scaled(high)},
                              Ink::kText,
                              Dash::kDashed,
                              "boundary score -|f|, not to scale"});

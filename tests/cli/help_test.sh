@@ -4,10 +4,10 @@ source "$(dirname "$0")/common.sh"
 expect_ok --version
 expect_words "$logs/out" "poem "
 expect_ok --help
-for command in demo train eval metrics mine pack info config; do
+for command in demo train eval metrics mine pack toy theory info config; do
   expect_words "$logs/out" "  $command "
 done
-for command in demo train eval metrics mine pack info config; do
+for command in demo train eval metrics mine pack toy theory info config; do
   expect_ok "$command" --help
   expect_words "$logs/out" "Example" "  poem $command"
 done
