@@ -16,11 +16,10 @@ namespace {
 constexpr double kUnconstrained = std::numeric_limits<double>::infinity();
 
 // ∫ f over [a, b] by Simpson's rule.
-double integral(const std::function<double(double)>& f, double a, double b) {
-  constexpr int kSteps = 4000;  // even
-  const double h = (b - a) / kSteps;
+double integral(const std::function<double(double)>& f, double a, double b, int steps = 4000) {
+  const double h = (b - a) / steps;
   double sum = f(a) + f(b);
-  for (int i = 1; i < kSteps; ++i) sum += f(a + i * h) * (i % 2 == 1 ? 4 : 2);
+  for (int i = 1; i < steps; ++i) sum += f(a + i * h) * (i % 2 == 1 ? 4 : 2);
   return sum * h / 3;
 }
 
@@ -36,8 +35,9 @@ double naive_density(double t, double r0, double spread, double shift = 0) {
 TEST(UpperTail, AgreesWithQuadratureNearAndFar) {
   for (double x : {-6.0, -1.0, 0.0, 0.5, 3.0, 8.0, 20.0, 30.0}) {
     // Q(x) exp(x²/2) = ∫ exp(−xs − s²/2) ds / √2π stays of order one.
+    const double end = x > 0 ? 45 / (x + 2) : 24;  // what comes after it is nothing
     const double scaled =
-        integral([&](double s) { return std::exp(-x * s - s * s / 2); }, 0, 24) / std::sqrt(2 * M_PI);
+        integral([&](double s) { return std::exp(-x * s - s * s / 2); }, 0, end) / std::sqrt(2 * M_PI);
     EXPECT_NEAR(upper_tail(x) / (scaled * std::exp(-x * x / 2)), 1, 1e-9) << x;
     EXPECT_NEAR(log_upper_tail(x), std::log(scaled) - x * x / 2, 1e-9) << x;
   }
@@ -91,7 +91,7 @@ TEST(TruncatedLaw, GaussianQuantilesAgreeWithNdtri) {
         const double high = std::erfc((r0 - h) / M_SQRT2) / 2, low = std::erfc((r0 + h) / M_SQRT2) / 2;
         const at::Tensor p = at::scalar_tensor(high - u * (high - low), at::kDouble);
         const double expected = -r0 - at::special_ndtri(p).item<double>();
-        EXPECT_NEAR(truncated.quantile(u), expected, 1e-10 * r0) << r0 << " " << eps << " " << u;
+        EXPECT_NEAR(truncated.quantile(u), expected, 1e-9 * r0) << r0 << " " << eps << " " << u;
         EXPECT_LE(std::abs(truncated.quantile(u)), h);
       }
     }
@@ -110,7 +110,7 @@ TEST(TruncatedLaw, MomentsAgreeWithTheDensity) {
         const double shift = r0 * r0 / 2 * (1 - spread) * (1 - spread);
         const auto moment = [&](int k) {
           return integral([&](double t) { return std::pow(t / h, k) * naive_density(t, r0, spread, shift); },
-                          -h, h);
+                          -h, h, 200);
         };
         const double mass = moment(0), mean = moment(1) / mass, square = moment(2) / mass;
         const auto of_quantile = [&](int k) {
@@ -133,12 +133,10 @@ TEST(TruncatedLaw, WithoutAnEffectiveLimitIsTheLawItself) {
 }
 
 // θ̂ from n×d numbers, as the paper writes it, and from it what a Trial holds.
-Trial brute_force(const TheoryCase& c, uint64_t repeat) {
+Trial brute_force(const TheoryCase& c, const TruncatedLaw& near, uint64_t repeat) {
   Stream stream(7, "brute-force", repeat);
   const double spread = c.extended ? 0.25 : 0;
-  const OutlierLaw law(c.signal, spread);
   const bool constrained = std::isfinite(c.epsilon);
-  const TruncatedLaw near(law, constrained ? law.half_width(c.epsilon) : 1);
   std::vector<double> id(c.dimension), outlier(c.dimension);
   for (int64_t i = 0; i < c.samples; ++i) {
     for (int64_t j = 0; j < c.dimension; ++j) {
@@ -176,12 +174,15 @@ TEST(Theory, TrialsHaveTheLawOfTheBruteForceDraw) {
   for (const TheoryCase& c : {TheoryCase{false, 6, 5, 2, 1}, TheoryCase{false, 2, 3, 4, kUnconstrained},
                               TheoryCase{true, 6, 5, 2, 1}, TheoryCase{true, 3, 4, 2, kUnconstrained},
                               TheoryCase{false, 1, 4, 2, 0.1}}) {
+    const OutlierLaw law(c.signal, c.extended ? 0.25 : 0);
+    const TruncatedLaw near(law, std::isfinite(c.epsilon) ? law.half_width(c.epsilon) : 1);
     std::array<std::vector<double>, 7> fast, slow;
     const std::vector<Trial> trials = draw_trials(c, kRepeats, 3);
     for (int64_t i = 0; i < kRepeats; ++i) {
+      const std::array<double, 7> x = numbers(trials[i]), y = numbers(brute_force(c, near, i));
       for (size_t k = 0; k < 7; ++k) {
-        fast[k].push_back(numbers(trials[i])[k]);
-        slow[k].push_back(numbers(brute_force(c, i))[k]);
+        fast[k].push_back(x[k]);
+        slow[k].push_back(y[k]);
       }
     }
     for (size_t k = 0; k < 7; ++k) {
@@ -253,7 +254,7 @@ TEST(Theory, SharesOfViolationsAgreeWithTheChiSquareLaw) {
     const double error = 4.5 * std::sqrt(p * (1 - p) / 2000);
     EXPECT_NEAR(row.violated[kTheta1Norm], p, error);
     if (std::isfinite(row.epsilon)) {
-      EXPECT_EQ(row.violated[kTheta2Norm], row.dimension == 2 ? 1 : row.violated[kTheta2Norm]);
+      EXPECT_EQ(row.violated[kTheta2Norm], 1);   // the truncated mean is not near −μ
       EXPECT_EQ(row.violated[kTheta2Along], 0);  // holds for every draw within the hyperplanes
     } else {
       EXPECT_NEAR(row.violated[kTheta2Norm], p, error);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -21,6 +22,11 @@ bool constrained(const TheoryCase& c) { return std::isfinite(c.epsilon); }
 std::optional<double> bound_of(const TheoryCase& c, double sigma) {
   if (c.extended || !(c.epsilon <= 1)) return std::nullopt;
   return theorem_bound(c, sigma);
+}
+
+std::optional<double> rate_bound_of(const TheoryCase& c, double sigma) {  // of FPR and FNR
+  const auto bound = bound_of(c, sigma);
+  return bound ? std::optional<double>(upper_tail(*bound)) : std::nullopt;
 }
 
 // Empty where the proof says nothing: in the extended model, and of what ε limits where there is no ε.
@@ -44,11 +50,7 @@ std::vector<Column> columns(double sigma) {
       {"ratio_bound", [=](const TheoryRow& r) { return bound_of(r, sigma); }},
       {"fpr", [](const TheoryRow& r) { return r.fpr; }},
       {"fnr", [](const TheoryRow& r) { return r.fnr; }},
-      {"rate_bound",
-       [=](const TheoryRow& r) {
-         const auto bound = bound_of(r, sigma);
-         return bound ? std::optional<double>(upper_tail(*bound)) : std::nullopt;
-       }},
+      {"rate_bound", [=](const TheoryRow& r) { return rate_bound_of(r, sigma); }},
   };
   for (int step = 0; step < kSteps; ++step) {
     all.emplace_back(std::string("violated_") + kStepNames[step],
@@ -142,8 +144,8 @@ void fit_y_axis(Panel& panel) {
   }
 }
 
-Figure figure(const std::vector<TheoryRow>& rows, const TheorySettings& settings, bool extended,
-              const Quantity& quantity) {
+Figure epsilon_figure(const std::vector<TheoryRow>& rows, const TheorySettings& settings, bool extended,
+                      const Quantity& quantity) {
   const auto [least, most] = std::minmax_element(settings.epsilons.begin(), settings.epsilons.end());
   Figure figure{
       quantity.title,
@@ -157,8 +159,8 @@ Figure figure(const std::vector<TheoryRow>& rows, const TheorySettings& settings
       std::copy_if(rows.begin(), rows.end(), std::back_inserter(shown), [&](const TheoryRow& row) {
         return row.extended == extended && row.signal == r0 && row.dimension == d;
       });
-      Panel panel{fmt::format("d = {}, r0 = {:g}", d, r0),
-                  {"epsilon", *least * 0.9, *most * 1.1, true},
+      Panel panel{fmt::format("d = {}, r₀ = {:g}", d, r0),
+                  {"ε", *least * 0.9, *most * 1.1, true},
                   {quantity.name, 0, 1, quantity.log},
                   {},
                   {},
@@ -179,23 +181,20 @@ void write_theory(const TheorySettings& settings, const std::vector<TheoryRow>& 
   const auto ratio = [](const TheoryRow& r) { return r.ratio.mean; };
   const auto fpr = [](const TheoryRow& r) { return r.fpr; };
   const auto ratio_bound = [=](const TheoryRow& r) { return bound_of(r, sigma); };
-  const auto rate_bound = [=](const TheoryRow& r) -> std::optional<double> {
-    const auto bound = bound_of(r, sigma);
-    return bound ? std::optional<double>(upper_tail(*bound)) : std::nullopt;
-  };
+  const auto rate_bound = [=](const TheoryRow& r) { return rate_bound_of(r, sigma); };
   const auto path = [&](const char* name) { return folder + "/" + name; };
   const auto draw = [&](const char* name, bool extended, const Quantity& quantity) {
-    write_file(path(name), to_svg(figure(rows, settings, extended, quantity)));
+    write_file(path(name), to_svg(epsilon_figure(rows, settings, extended, quantity)));
   };
   write_file(path(kTheoryMark), to_json_text(settings, rows));
   write_file(path("theory.csv"), to_csv(settings, rows));
   draw("ratio.svg", false,
-       {"ratio", "Separation of the classifier, higher is better", false, ratio, ratio_bound});
+       {"μᵀθ / σ‖θ‖", "Separation of the classifier, higher is better", false, ratio, ratio_bound});
   draw("fpr.svg", false,
        {"FPR = FNR", "Error rate of the classifier, lower is better", true, fpr, rate_bound});
-  draw(
-      "extended_ratio.svg", true,
-      {"ratio", "Extended model: separation of the classifier, higher is better", false, ratio, ratio_bound});
+  draw("extended_ratio.svg", true,
+       {"μᵀθ / σ‖θ‖", "Extended model: separation of the classifier, higher is better", false, ratio,
+        ratio_bound});
   draw("extended_fpr.svg", true,
        {"FPR, worst test law", "Extended model: error rate of the classifier, lower is better", true, fpr,
         rate_bound});

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -113,8 +114,9 @@ TheoryRow summarise(const TheoryCase& c, const std::vector<Trial>& trials, doubl
     row.fpr += false_positive_rate(c, trial.ratio) / count;
     row.fnr += false_negative_rate(c, trial.ratio) / count;
     const auto violated = violations(trial, c, sigma);
-    for (int step = 0; step < kSteps; ++step) row.violated[step] += (violated[step] ? 1 : 0) / count;
+    for (int step = 0; step < kSteps; ++step) row.violated[step] += violated[step] ? 1 : 0;
   }
+  for (double& share : row.violated) share /= count;
   for (const Trial& trial : trials) squares += std::pow(trial.ratio - row.ratio.mean, 2);
   row.ratio.deviation = std::sqrt(squares / std::max(1.0, count - 1));
   return row;

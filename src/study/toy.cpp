@@ -4,7 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include "core/progress.h"
+#include <functional>
+
 #include "core/runtime.h"
 #include "detect/detector.h"
 #include "detect/score.h"
