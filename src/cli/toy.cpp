@@ -17,6 +17,7 @@ struct Options {
 
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
+  set_up_runtime(1);  // batches of sixty points: a second thread would cost far more than it brings
   catch_interrupts();
   check_output_folder(options.out, options.force, kToyMark);
   const Toy toy = run_toy(toy_config(options.seed), device);
