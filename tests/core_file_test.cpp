@@ -180,5 +180,26 @@ TEST(OutputFolder, NamesThatCannotBeAreErrors) {
   EXPECT_TRUE(fs::is_directory(folder / "a/b/c"));
 }
 
+TEST(OutputFolder, IsFilledOrNotThere) {
+  TemporaryFolder folder;
+  const auto fill = [&](const std::string& content, bool force) {
+    fill_output_folder(folder / "out", force, "mark", [&] {
+      write_file(folder / "out/mark", content);
+      if (content.empty()) throw Error("disk", "is full");
+    });
+  };
+  expect_error([&] { fill("", false); }, {"is full"});
+  EXPECT_FALSE(fs::exists(folder / "out"));
+  fill("one", false);
+  folder.put("out/left", "from before");
+  expect_error([&] { fill("two", false); }, {"exists already"});
+  EXPECT_EQ(read_file(folder / "out/mark"), "one");
+  fill("two", true);
+  EXPECT_EQ(read_file(folder / "out/mark"), "two");
+  EXPECT_EQ(entries(folder / "out"), 1u);
+  expect_error([&] { fill("", true); }, {"is full"});
+  EXPECT_EQ(entries(folder / "out"), 0u);
+}
+
 }  // namespace
 }  // namespace poem

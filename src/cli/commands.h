@@ -26,6 +26,8 @@ void add_mine(CLI::App& app);
 void add_pack(CLI::App& app);
 void add_posthoc(CLI::App& app);
 void add_study(CLI::App& app, const CommonOptions& common);
+void add_theory(CLI::App& app);
+void add_toy(CLI::App& app, const CommonOptions& common);
 void add_train(CLI::App& app, const CommonOptions& common);
 
 }  // namespace poem

@@ -45,6 +45,8 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_mine(app);
   poem::add_data(app);
   poem::add_pack(app);
+  poem::add_toy(app, common);
+  poem::add_theory(app);
   poem::add_info(app);
   poem::add_config(app);
 }

@@ -174,4 +174,19 @@ void empty_folder(const std::string& path) {
   if (code) fail_with(path, "empty", code.value());
 }
 
+void fill_output_folder(const std::string& path, bool force, const std::string& mark,
+                        const std::function<void()>& write) {
+  check_output_folder(path, force, mark);
+  const bool existed = fs::exists(path);
+  make_output_folder(path);
+  empty_folder(path);
+  try {
+    write();
+  } catch (...) {
+    empty_folder(path);
+    if (!existed) fs::remove(path);
+    throw;
+  }
+}
+
 }  // namespace poem

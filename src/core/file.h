@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -53,5 +54,10 @@ class MappedFile {
 void check_output_folder(const std::string& path, bool force, const std::string& mark);
 void make_output_folder(const std::string& path);  // parents too
 void empty_folder(const std::string& path);        // removes all it holds
+
+// Makes the folder (or empties it, where `force` and `mark` allow that) and calls `write`, which fills it. If
+// that throws, nothing stays behind.
+void fill_output_folder(const std::string& path, bool force, const std::string& mark,
+                        const std::function<void()>& write);
 
 }  // namespace poem

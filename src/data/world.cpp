@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -104,6 +105,15 @@ ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed) {
     }
   });
   return images;
+}
+
+double world_2d_density(double x, double y) {
+  double sum = 0;
+  for (const auto& mean : kMeans) {
+    const double dx = (x - mean[0]) / kDeviation, dy = (y - mean[1]) / kDeviation;
+    sum += std::exp(-(dx * dx + dy * dy) / 2);
+  }
+  return sum / (3 * 2 * M_PI * kDeviation * kDeviation);
 }
 
 ImageSet draw_world_2d(const std::string& set, int64_t count, uint64_t seed) {

@@ -21,5 +21,6 @@ std::vector<std::string> world_sets();
 // Sets: "train", "test" (three Gaussian classes), "outliers" (uniform, at least two standard deviations from
 // every class mean), "ood" (the same law, other draws). float32 N×2×1×1.
 ImageSet draw_world_2d(const std::string& set, int64_t count, uint64_t seed);
+double world_2d_density(double x, double y);  // of the law of "train" and "test"
 
 }  // namespace poem

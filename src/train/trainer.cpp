@@ -79,8 +79,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       const Stopwatch watch(mine_seconds_);
       const Miner& miner = epoch_ == config_.train.pretrain ? *first_miner_ : *miner_;
       if (epoch_ == 0 && miner.uses_features()) calibrate_batch_norm(id);
-      // P_t(w) = N(σ⁻² A⁻¹ Φy, A⁻¹), A = σ⁻² ΦΦᵀ + Σ⁻¹; the prior N(0, Σ) while the queue is empty.
-      const Posterior posterior(queue_.statistics(data_, extract), config_.posterior);
+      const Posterior posterior = this->posterior();  // P_t(w)
       // D_pool: S outliers, anew every epoch.
       const std::vector<Crop> pool = draw_pool(data_.outliers.size(), config_.mining.pool, seed, epoch_);
       // w_t ~ P_t; D_out: the N of the pool with the largest Ĝ(x) = −|w_tᵀ φ(x)|.
@@ -106,6 +105,11 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
     if (interrupted() && epoch_ < epochs()) return false;
   }
   return true;
+}
+
+// P_t(w) = N(σ⁻² A⁻¹ Φy, A⁻¹), A = σ⁻² ΦΦᵀ + Σ⁻¹; the prior N(0, Σ) while the queue is empty.
+Posterior Trainer::posterior() const {
+  return Posterior(queue_.statistics(data_, extractor()), config_.posterior);
 }
 
 bool Trainer::mines(int64_t epoch) const {

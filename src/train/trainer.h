@@ -49,6 +49,8 @@ class Trainer {
   int64_t epoch() const { return epoch_; }  // epochs that are complete
   int64_t epochs() const;                   // of both stages
   const std::shared_ptr<Network>& network() const { return network_; }
+  const std::vector<Crop>& mined() const { return mined_; }  // the outliers trained on last
+  Posterior posterior() const;                               // over w, from the queue as it is
 
  private:
   // What is summed over the batches of an epoch, on the device so that no batch waits for it.

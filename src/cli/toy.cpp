@@ -1,0 +1,46 @@
+// poem toy: the paper's two-dimensional example, as data and pictures.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "core/file.h"
+#include "core/runtime.h"
+#include "report/toy_report.h"
+
+namespace poem {
+namespace {
+
+struct Options {
+  std::string out;
+  int64_t seed = 0;
+  bool force = false;
+};
+
+void run(const Options& options, const CommonOptions& common) {
+  const at::Device device = pick_device(common.device);
+  set_up_runtime(1);  // batches of sixty points: a second thread would cost far more than it brings
+  catch_interrupts();
+  check_output_folder(options.out, options.force, kToyMark);
+  const Toy toy = run_toy(toy_config(options.seed), device);
+  fill_output_folder(options.out, options.force, kToyMark, [&] { write_toy(toy, options.out); });
+  fmt::print("{} epochs of {} mined outliers; pictures: {}/mining.svg, {}/boundary.svg\n", toy.epochs.size(),
+             toy.epochs.front().mined.size(0), options.out, options.out);
+}
+
+}  // namespace
+
+void add_toy(CLI::App& app, const CommonOptions& common) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("toy", "Draw the paper's two-dimensional example (Figures 1 and 2b)");
+  command->add_option("--out", options->out, "Folder for data files and pictures")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--seed", options->seed, "Decides the points and the training")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->type_name("S");
+  command->add_flag("--force", options->force, "Replace DIR if it is an earlier toy");
+  command->footer("Examples:\n  poem toy --out toy\n  poem toy --out toy-1 --seed 1");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace poem

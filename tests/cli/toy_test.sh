@@ -1,0 +1,28 @@
+# poem toy: its files, its seed, and where it may not write.
+source "$(dirname "$0")/common.sh"
+
+expect_ok toy --out toy
+expect_words "$logs/out" "30 epochs of 300 mined outliers" toy/mining.svg toy/boundary.svg
+for file in toy.json config.yaml id.npy labels.npy outliers.npy max_softmax.npy mined.npy scores.npy logits.npy \
+  boundary.csv mining.svg boundary.svg; do
+  [ -s "toy/$file" ] || fail "toy/$file is missing"
+done
+expect_same "$(find toy -type f | wc -l)" 12
+expect_same "$(head -c 100 toy/mined.npy | grep -ao '([0-9, ]*)')" "(30, 300, 2)"
+expect_same "$(head -1 toy/boundary.csv)" "x,y,logit,boundary_score,id_density"
+for epoch in 1 4 30; do expect_words toy/mining.svg "Epoch $epoch<"; done
+[ "$(stat -c %s toy/mining.svg)" -lt 150000 ] || fail "a large picture"
+
+# The same seed gives the same bytes.
+expect_error toy "exists already" "--force" -- toy --out toy
+cp -r toy first
+expect_ok toy --out toy --force
+diff -r toy first || fail "one seed, two toys"
+
+mkdir foreign
+printf 'precious' >foreign/letter.txt
+expect_error foreign "toy.json" "never replaced" -- toy --out foreign --force
+expect_error foreign/letter.txt "is a file" -- toy --out foreign/letter.txt
+expect_error "--out" required -- toy
+expect_error "--seed" -- toy --out new --seed -1
+expect_error "--seed" x -- toy --out new --seed x
