@@ -54,5 +54,21 @@ TEST(Results, TableIsInPercent) {
   EXPECT_EQ(to_table(two_sets()).find("accuracy"), std::string::npos);
 }
 
+TEST(ScoreResults, NameTheScoreBesideEverySet) {
+  const ScoreResults results = {{"knn", two_sets(0.5)}, {"mahalanobis", two_sets(0.5)}};
+  const auto json = nlohmann::json::parse(to_json_text(results));
+  EXPECT_EQ(json["scores"].size(), 2u);
+  EXPECT_EQ(json["scores"]["knn"], nlohmann::json::parse(to_json_text(two_sets(0.5))));
+  const std::string csv = to_csv(results);
+  EXPECT_EQ(csv.rfind("score,set,fpr95,", 0), 0u) << csv;
+  EXPECT_NE(csv.find("\nknn,svhn,0.1,0.9,0.8,0.7,0.05,0.5,100,20\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\nmahalanobis,mean,0.2,0.8,0.7,0.6,0.1,0.5,,\n"), std::string::npos) << csv;
+  const std::string table = to_table(results);
+  for (const char* piece : {"knn             20.00", "mahalanobis     20.00",
+                            "means over the OOD sets; 100 ID against svhn 20,", "ID accuracy 50.00"}) {
+    EXPECT_NE(table.find(piece), std::string::npos) << table;
+  }
+}
+
 }  // namespace
 }  // namespace poem

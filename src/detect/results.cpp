@@ -128,8 +128,7 @@ std::string to_table(const ScoreResults& results) {
   std::string table = table_header(width) + "\n";
   for (const auto& [score, figures] : results) table += table_line(width, score, figures.mean) + "\n";
   const Results& first = results.front().second;
-  table += fmt::format("means over {} OOD sets; {} ID against", first.sets.size(),
-                       first.sets.front().metrics.id_count);
+  table += fmt::format("means over the OOD sets; {} ID against", first.sets.front().metrics.id_count);
   for (const SetResult& set : first.sets) {
     table += fmt::format("{} {} {}", &set == &first.sets.front() ? "" : ",", set.name, set.metrics.ood_count);
   }

@@ -60,7 +60,7 @@ for score in msp maxlogit energy mds rmds knn react dice ash scale vim gen fdbd 
   expect_words several/results.csv "$score,digits," "$score,scenes," "$score,mean,"
 done
 ! grep -q "^reject " "$logs/out" || fail "a score of outputs that are not there"
-expect_words "$logs/out" "means over 2 OOD sets; 24 ID against digits 8, scenes 6" "ID accuracy"
+expect_words "$logs/out" "means over the OOD sets; 24 ID against digits 8, scenes 6" "ID accuracy"
 expect_ok eval run "${sets[@]}" --score knn --json
 cp "$logs/out" "$logs/knn"
 expect_ok eval run "${sets[@]}" --score vim,knn --json
