@@ -73,6 +73,7 @@ TEST(Toy, MinedPointsAreTheNearestToTheBoundary) {
 }
 
 TEST(Toy, FieldsAreThoseOfTheNetwork) {
+  const Toy& toy = small_toy();  // trained here, outside of the guards below
   const at::Tensor grid = toy_grid();
   size_t epoch = 0;  // complete ones
   train_again([&](const Trainer& trainer, const TrainingData& data) {
@@ -80,19 +81,19 @@ TEST(Toy, FieldsAreThoseOfTheNetwork) {
     for (int64_t cell : {int64_t{0}, int64_t{kToySide - 1}, int64_t{kToySide * 31 + 17}, grid.size(0) - 1}) {
       const at::Tensor features = trainer.network()->features(grid.narrow(0, cell, 1).view({1, 2, 1, 1}));
       if (epoch > 0) {
-        EXPECT_NEAR(small_toy().epochs[epoch - 1].grid_score[cell].item<float>(),
+        EXPECT_NEAR(toy.epochs[epoch - 1].grid_score[cell].item<float>(),
                     trainer.network()->logits(features).exp().sum().log().item<float>(), 1e-4);
       }
       if (epoch < 4) {
         const double logit = features.to(at::kDouble).mv(trainer.posterior().mean()).item<double>();
-        EXPECT_NEAR(small_toy().epochs[epoch].grid_logit[cell].item<double>(), logit, 1e-3);
+        EXPECT_NEAR(toy.epochs[epoch].grid_logit[cell].item<double>(), logit, 1e-3);
       }
     }
     if (epoch > 0) {  // 95 % of the held-out ID points, here 29 of 30, lie in the region of ID
       const ImageSet held_out = subset(data.id, data.validation_rows);
       const at::Tensor scores =
           trainer.network()->logits(trainer.network()->features(held_out.pixels)).logsumexp(1);
-      EXPECT_EQ((scores >= small_toy().epochs[epoch - 1].threshold - 1e-5).sum().item<int64_t>(), 29);
+      EXPECT_EQ((scores >= toy.epochs[epoch - 1].threshold - 1e-5).sum().item<int64_t>(), 29);
     }
     ++epoch;
   });
