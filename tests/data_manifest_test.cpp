@@ -117,7 +117,9 @@ TEST_F(Holdings, DownloadsByNameSizeAndChecksum) {
   EXPECT_EQ(found(), Lines{"files f.tar not: has 2 bytes, expected 3"});
   folder.put("data/f.tar", "abC");
   ASSERT_EQ(found().size(), 1u);
-  if (checksum(folder / "m.yaml", "md5")) EXPECT_NE(found()[0].find("not: has md5:"), std::string::npos);
+  if (checksum(folder / "m.yaml", "md5")) {
+    EXPECT_NE(found()[0].find("not: has md5:"), std::string::npos);
+  }
   folder.put("data/deep/er/f.tar.part", "a");
   EXPECT_EQ(found().back(), "files deep/er/f.tar.part not: download stopped at 1 of 3 bytes");
 }

@@ -159,7 +159,7 @@ TEST(Posterior, SubtractingWhatWasNeverAddedIsAnError) {
   statistics.add(random_tensor(11, 20, 4), random_targets(12, 20));
   more.add(random_tensor(13, 500, 4), random_targets(14, 500));
   statistics -= more;
-  expect_error([&] { Posterior(statistics, {}); }, {"feature 0 is degenerate"});
+  expect_error([&] { Posterior(statistics, {}); }, {"feature 0 is degenerate", "train.learning_rate"});
 }
 
 TEST(Statistics, HoldTheProductsInTheLowerTriangle) {
