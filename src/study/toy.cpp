@@ -28,8 +28,8 @@ at::Tensor max_softmax_without_outliers(Config config, const TrainingData& data,
   config.objective.name = "cross_entropy";
   Trainer trainer(config, data, device);
   train(trainer, [](const EpochReport&) {});
-  const Detector detector{trainer.network(), "msp", std::nullopt, data.id.class_names, 1};
-  return score_logits("msp", detector.logits(as_images(toy_grid())));
+  const Detector detector{trainer.network(), make_score("msp"), std::nullopt, data.id.class_names, 1};
+  return detector.scores(as_images(toy_grid()));
 }
 
 // Looks at a training from outside, after each epoch.
@@ -45,12 +45,10 @@ class Observer {
     for (int64_t i = 0; i < rows.numel(); ++i) rows.data_ptr<int64_t>()[i] = trainer_.mined()[i].image;
     next_.mined = as_points(data_.outliers).index_select(0, rows);
 
-    const Detector detector{trainer_.network(), "energy", std::nullopt, data_.id.class_names, 1};
-    const auto scores = [&](const ImageSet& points) {
-      return score_logits("energy", detector.logits(points));
-    };
-    next_.grid_score = scores(grid_);
-    next_.threshold = threshold_at_tpr(to_floats(scores(subset(data_.id, data_.validation_rows))), 0.95);
+    const Detector detector{trainer_.network(), make_score("energy"), std::nullopt, data_.id.class_names, 1};
+    next_.grid_score = detector.scores(grid_);
+    next_.threshold =
+        threshold_at_tpr(to_floats(detector.scores(subset(data_.id, data_.validation_rows))), 0.95);
     epochs_.push_back(next_);
     look_at_belief();
   }
