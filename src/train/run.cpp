@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/progress.h"
+#include "core/runtime.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
 #include "metrics/metrics.h"
@@ -140,7 +141,12 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
       },
       [&] { write_checkpoint(folder.checkpoint, trainer, data, device); });
   if (!done) return {false, std::nullopt};
-  return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};
+  catch_interrupts();  // Ctrl-C during the last batch had nothing left to stop; a later one ends what follows
+  try {
+    return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};
+  } catch (const Interrupted&) {  // all that was trained is in the checkpoint
+    return {false, std::nullopt};
+  }
 }
 
 }  // namespace
