@@ -295,7 +295,8 @@ TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
   EXPECT_LT(run.reports.back().id_energy + 10, *run.reports.back().outlier_energy);
   EXPECT_LT(*run.reports.back().mining->mined_abs_logit, 0.8 * *run.reports.back().mining->pool_abs_logit);
 
-  const Detector detector{run.trainer.network(), make_score("energy"), std::nullopt, point_data().id.class_names, 1};
+  const Detector detector{run.trainer.network(), make_score("energy"), std::nullopt,
+                          point_data().id.class_names, 1};
   const TestData test = load_test_data("world2d:test:500", {"ood=world2d:ood:500"}, 1, false);
   const Results results = evaluate(detector, "energy", test.id, test.ood);
   EXPECT_GT(*results.id_accuracy, 0.97);

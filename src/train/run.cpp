@@ -143,6 +143,8 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     if (!trainer.run(report, [&] { write_checkpoint(folder.checkpoint, trainer, data, device); })) {
       return {false, std::nullopt};
     }
+    catch_interrupts();  // Ctrl-C during the last batch had nothing left to stop; a later one ends what
+                         // follows
     return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};
   } catch (const Interrupted&) {  // while nothing was trained: the last checkpoint is where it stands
     return {false, std::nullopt};
