@@ -17,6 +17,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/progress.h"
 #include "core/runtime.h"
@@ -42,13 +43,11 @@ int64_t bytes_of(const std::string& path) {  // 0 where there is no such file
 class Transfer {
  public:
   Transfer(const std::string& part, const KnownFile& file)
-      : part_(part), out_(std::fopen(part.c_str(), "ab"), std::fclose) {
+      : part_(part), name_(file.name), out_(std::fopen(part.c_str(), "ab"), std::fclose) {
     if (!out_) {
       throw Error(part, fmt::format("cannot be written: {}", std::strerror(errno)), "choose another place");
     }
     start_ = bytes_of(part);
-    bar_.emplace("fetching " + file.name, (file.size_known() ? file.most : 0) / kMega, "MB");
-    bar_->advance(start_ / kMega);
   }
 
   CURLcode run(const std::string& url) {
@@ -93,18 +92,25 @@ class Transfer {
     auto* transfer = static_cast<Transfer*>(self);
     const size_t written = std::fwrite(data, 1, size * count, transfer->out_.get());
     if (written < size * count) transfer->full_ = errno;
-    const int64_t before = transfer->received_ / kMega;
     transfer->received_ += static_cast<int64_t>(written);
-    transfer->bar_->advance(transfer->received_ / kMega - before);
     return written;
   }
 
-  static int progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return interrupted(); }
+  static int progress(void* self, curl_off_t total, curl_off_t, curl_off_t, curl_off_t) {
+    if (total > 0) static_cast<Transfer*>(self)->show(total);
+    return interrupted();
+  }
 
-  std::string part_;
+  void show(int64_t total) {  // the server has told how much is to come
+    if (!bar_) bar_.emplace("fetching " + name_, (start_ + total) / kMega, "MB");
+    const int64_t done = (start_ + received_) / kMega;
+    bar_->advance(done - std::exchange(shown_, done));
+  }
+
+  std::string part_, name_;
   std::unique_ptr<FILE, int (*)(FILE*)> out_;
   std::optional<Progress> bar_;
-  int64_t start_ = 0, received_ = 0;
+  int64_t start_ = 0, received_ = 0, shown_ = 0;  // bytes, bytes, megabytes
   long status_ = 0;
   int full_ = 0;  // the errno of a failed write
   char reason_[CURL_ERROR_SIZE] = "";
