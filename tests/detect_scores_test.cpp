@@ -343,7 +343,7 @@ void expect_naive(const std::string& name, const FeatureData& data, double toler
 }
 
 TEST(FeatureScores, EqualPlainLoops) {
-  EXPECT_EQ(choose_scores({"all"}, kTraining), kOfFeatures);
+  EXPECT_EQ(choose_scores({"all"}, kPosthocNeeds), kOfFeatures);
   const FeatureData data = toy(160, 11, 4);
   for (const std::string& name : kOfFeatures) expect_naive(name, data, 2e-5);
 }
@@ -478,15 +478,17 @@ TEST(Scores, RejectIsTheProbabilityBeyondTheClasses) {
 
 TEST(Scores, WhatIsMissingIsNamed) {
   expect_error([] { make_score("enegry"); }, {"'enegry'", "nearest is 'energy'", "fdbd"});
-  expect_error([] { choose_scores({"msp", "all"}, kTraining); }, {"'all'", "known: msp"});
-  expect_error([] { choose_scores({"knn", "msp", "knn"}, kTraining); }, {"'knn'", "twice"});
+  expect_error([] { choose_scores({"msp", "all"}, kPosthocNeeds); }, {"'all'", "known: msp"});
+  expect_error([] { choose_scores({"knn", "msp", "knn"}, kPosthocNeeds); }, {"'knn'", "twice"});
   expect_error([] { choose_scores({"knn"}, kNetwork); }, {"'knn'", "ID training images", "--train"});
-  expect_error([] { choose_scores({"odin"}, kTraining); }, {"'odin'", "gradients", "poem eval"});
+  expect_error([] { choose_scores({"odin"}, kPosthocNeeds); }, {"'odin'", "gradients", "poem eval"});
   expect_error([] { choose_scores({"reject"}, kTraining | kNetwork); }, {"'reject'", "beyond the classes"});
   expect_error([] { choose_scores({"mahalanobis"}, kTraining | kNetwork); },
                {"'mahalanobis'", "not trained on", "data.validation"});
+  expect_error([] { choose_scores({"energy"}, kTraining | kNetwork); }, {"'energy'", "classes", "ssd"});
+  expect_error([] { choose_scores({"vim"}, kTraining | kClasses); }, {"'vim'", "linear", "msp"});
   EXPECT_EQ(choose_scores({"knn"}, kNothing, "knn"), std::vector<std::string>{"knn"});
-  EXPECT_EQ(choose_scores({"all"}, kNothing), (std::vector<std::string>{"msp", "maxlogit", "energy", "gen"}));
+  EXPECT_EQ(choose_scores({"all"}, kClasses), (std::vector<std::string>{"msp", "maxlogit", "energy", "gen"}));
 }
 
 TEST(Scores, ToFloatsKeepsTheOrderOfStridedRows) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "core/error.h"
@@ -119,6 +120,8 @@ int main(int argc, char** argv) {
     return fail(kUserError, e.what());
   } catch (const std::filesystem::filesystem_error& e) {  // no permission, or a name too long
     return fail(kUserError, fmt::format("{}: {}", e.path1().string(), e.code().message()));
+  } catch (const std::system_error& e) {  // thrown by fmt::print
+    return fail(kUserError, fmt::format("standard output: {} (free some space or choose another place)", e.what()));
   } catch (const std::exception& e) {
     return fail(kInternal, fmt::format("internal error: {}", e.what()));
   }

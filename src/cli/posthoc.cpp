@@ -82,7 +82,7 @@ void run(const Options& options) {
   const FeaturePaths paths{options.train, options.labels, options.head, options.id,
                            named_paths("--ood", options.ood)};
   check_names(paths.ood);
-  const std::vector<std::string> names = choose_scores(options.score, kOfFeatures);
+  const std::vector<std::string> names = choose_scores(options.score, kPosthocNeeds);
   const Outputs outputs = name_outputs(options.out, names, paths.ood);
   check_free(outputs, options.force);
   catch_interrupts();
@@ -123,7 +123,7 @@ void add_posthoc(CLI::App& app) {
       ->type_name("NAME=F.npy");
   command
       ->add_option("--score", options->score,
-                   "all, or some of: " + listed(choose_scores({"all"}, kOfFeatures)))
+                   "all, or some of: " + listed(choose_scores({"all"}, kPosthocNeeds)))
       ->required()
       ->delimiter(',')
       ->type_name("NAME[,NAME...]");

@@ -93,7 +93,7 @@ std::vector<std::unique_ptr<Score>> fit_scores(const std::vector<std::string>& n
   training.labels = data.labels;
   training.head = data.head;
   std::vector<std::unique_ptr<Score>> scores;
-  for (const std::string& name : choose_scores(names, kOfFeatures)) {
+  for (const std::string& name : choose_scores(names, kPosthocNeeds)) {
     stop_if_interrupted();
     scores.push_back(make_score(name));
     scores.back()->fit(training);

@@ -16,7 +16,7 @@
 
 namespace poem {
 
-constexpr unsigned kOfFeatures = kTraining | kClasses | kLinear;  // Needs that saved features and a head meet
+constexpr unsigned kPosthocNeeds = kTraining | kClasses | kLinear;  // Needs that saved features and a head meet
 
 struct FeaturePaths {
   std::string train, labels, head, id;

@@ -20,6 +20,10 @@ namespace {
 
 // Between fork and exec only calls that are safe beside the parent's threads.
 [[noreturn]] void become(char* const* arguments, int log, pid_t parent) {
+  std::signal(SIGINT, SIG_DFL);  // the parent's handler would swallow a Ctrl-C that comes before exec
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before the line above
   ::setpgid(0, 0);                        // out of reach of the terminal's Ctrl-C
@@ -43,9 +47,14 @@ void Children::start(size_t id, const std::vector<std::string>& command, const s
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
+  sigset_t interrupt, before;  // held back until the child no longer has this program's handler
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &interrupt, &before);
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) become(arguments.data(), descriptor, parent);
   const int problem = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::close(descriptor);
   if (child < 0) throw Error(command[0], fmt::format("cannot start: {}", std::strerror(problem)));
   ids_[child] = id;
