@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -300,6 +301,12 @@ TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
   const Results results = evaluate(detector, "energy", test.id, test.ood);
   EXPECT_GT(*results.id_accuracy, 0.97);
   EXPECT_GT(results.mean.auroc, 0.98);
+}
+
+TEST(Trainer, Bf16WithoutAGpuIsAnError) {
+  Config config = image_config();
+  config.train.precision = "bf16";
+  expect_error([&] { Trainer(config, image_data(), kCpu); }, {"train.precision", "float32"});
 }
 
 }  // namespace

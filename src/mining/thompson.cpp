@@ -10,8 +10,8 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kBlock = 2000;  // crops scored at a time
-constexpr int64_t kDraws = 8;     // the first selects; the second gives the overlap; all give the spread
+constexpr int64_t kBlock = 20000;  // crops scored at a time
+constexpr int64_t kDraws = 8;      // the first selects; the second gives the overlap; all give the spread
 
 class ThompsonMiner : public Miner {
  public:
@@ -19,23 +19,29 @@ class ThompsonMiner : public Miner {
 
   PoolScores score(const MiningTask& task) const override {
     Stream stream(task.seed, "weights", task.epoch);
-    const at::Tensor weights = task.posterior->draws(stream, kDraws);  // w_t ~ N(σ⁻²A⁻¹Φy, A⁻¹), one a column
+    at::Tensor weights = task.posterior->draws(stream, kDraws);  // w_t ~ N(σ⁻²A⁻¹Φy, A⁻¹), one a column
     const auto size = static_cast<int64_t>(task.pool.size());
     PoolScores scores;
     scores.logit.resize(size);
     scores.rank.resize(size);
     scores.other.resize(size);
     double spread = 0;
+    std::vector<at::Tensor>
+        blocks;  // of logits; left on the device till the end, so that no block waits for it
     Progress bar("scoring the pool", size, "images");
     for (int64_t first = 0; first < size; first += kBlock) {
       const int64_t count = std::min(kBlock, size - first);
       const at::Tensor features = task.features(&task.pool[first], count);
-      const at::Tensor logits = features.mm(weights.to(features.options())).cpu();  // f(x) = wᵀφ(x)
+      if (first == 0) weights = weights.to(features.options());
+      blocks.push_back(features.mm(weights));  // f(x) = wᵀφ(x)
+      bar.advance(count);
+    }
+    for (int64_t first = 0; first < size; first += kBlock) {
+      const at::Tensor logits = blocks[first / kBlock].cpu();
       spread += logits.std(1).sum().item<double>();
       copy(logits.select(1, 0), scores.logit.data() + first);
       copy(-logits.select(1, 0).abs(), scores.rank.data() + first);
       copy(-logits.select(1, 1).abs(), scores.other.data() + first);
-      bar.advance(count);
     }
     scores.spread = spread / static_cast<double>(std::max<int64_t>(size, 1));
     return scores;

@@ -41,6 +41,7 @@ class Backbone : public Network {
   Named buffers() const final { return buffers_; }
   void train(bool on) final { training_ = on; }
   void to(const at::Device& device) final;
+  void use_bf16(bool on) final { bf16_ = on; }
 
  protected:
   Backbone(const NetworkSpec& spec, uint64_t seed);
@@ -53,6 +54,7 @@ class Backbone : public Network {
   // The last layer, from m features to the classes. Call it last: no other layer's draws then depend on it.
   void classify(int64_t features) { linear_ = linear("linear", features, spec_.classes); }
   bool training() const { return training_; }
+  bool bf16() const { return bf16_; }
   // BatchNorm uses its running statistics and no gradient will be asked for.
   bool inference() const { return !training_ && !at::GradMode::is_enabled(); }
 
@@ -65,7 +67,7 @@ class Backbone : public Network {
   at::Tensor buffer(const std::string& name, at::Tensor value);
 
   const uint64_t seed_;
-  bool training_ = true;
+  bool training_ = true, bf16_ = false;
   at::Tensor mean_, std_;  // C×1×1
   Linear linear_;
   Named parameters_, buffers_;

@@ -28,7 +28,8 @@ struct Loss {
 class Objective {
  public:
   virtual ~Objective() = default;
-  // id_logits n×K, labels int64 n, outlier_logits k×K (k = 0 where there are none).
+  // Must not wait for the device (no item(), no sizes that depend on values): a step is recorded
+  // (train/replay.h). id_logits n×K, labels int64 n, outlier_logits k×K (k = 0 where there are none).
   virtual Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels,
                           const at::Tensor& outlier_logits) const = 0;
 };

@@ -15,7 +15,10 @@ class Nesterov {
 
   // Takes the gradients of the last backward() and clears them:
   //   g ← ∇ + weight_decay·p;  v ← momentum·v + g;  p ← p − rate·(g + momentum·v)
-  void step(double rate);
+  void step();
+  // The rate of the steps from now on. On a GPU it is a tensor there, so that a recorded step
+  // (train/replay.h) sees it.
+  void set_rate(double rate);
 
   // v of every parameter, named as the parameters are.
   const Network::Named& velocities() const { return velocities_; }
@@ -23,7 +26,8 @@ class Nesterov {
  private:
   std::vector<at::Tensor> parameters_, velocity_;
   Network::Named velocities_;
-  double momentum_, weight_decay_;
+  double momentum_, weight_decay_, rate_ = 0;
+  at::Tensor device_rate_;  // undefined on the CPU
 };
 
 // The rate of one step. `progress` is the share of all training steps already done, 0 … 1.

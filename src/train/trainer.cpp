@@ -31,6 +31,20 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
+bool computes_in_bf16(const std::string& precision, at::Device device) {
+  if (precision == "float32") return false;
+  if (has_bf16(device)) return true;
+  if (precision == "auto") return false;
+  throw Error("train.precision", "is bf16, which only a GPU with bfloat16 does (compute capability 8.0)",
+              "use --device cuda there, or set it to float32");
+}
+
+// Images whose features are taken at a time: as many as keep a GPU busy, or fit into a computer's memory.
+int64_t images_a_block(int64_t size, at::Device device) {
+  const int64_t pixels = device.is_cuda() ? 4096 * 1024 : 2000 * 1024;
+  return std::max<int64_t>(1, pixels / (size * size));
+}
+
 std::shared_ptr<Network> build_network(const Config& config, const ImageSet& id, at::Device device) {
   NetworkSpec spec = config.network;
   spec.channels = id.channels();
@@ -38,6 +52,7 @@ std::shared_ptr<Network> build_network(const Config& config, const ImageSet& id,
   spec.classes = static_cast<int64_t>(id.class_names.size());
   std::shared_ptr<Network> network = make_network(spec, config.seed);
   network->to(device);
+  network->use_bf16(computes_in_bf16(config.train.precision, device));
   return network;
 }
 
@@ -54,6 +69,9 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
                        ? nullptr
                        : make_miner(config.mining.first == "random" ? "random" : config.mining.miner)),
       optimiser_(*network_, config.train.momentum, config.train.weight_decay),
+      id_images_(data.id, device),
+      outlier_images_(data.outliers, device),
+      step_([this](const std::vector<at::Tensor>& batch) { learn(batch[0], batch[1]); }, device),
       queue_(config, network_->feature_count()),
       sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {
   if (miner_ == nullptr) return;
@@ -70,11 +88,11 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
   while (epoch_ < config_.train.epochs) {
     const std::vector<Crop> id = id_crops(data_, seed, epoch_);  // D_in, in this epoch's order
     if (batch_ == 0 && mines(epoch_)) {
-      const Stopwatch watch(mine_seconds_);
       const Miner& miner = epoch_ == 0 ? *first_miner_ : *miner_;
       if (epoch_ == 0 && miner.uses_posterior()) calibrate_batch_norm(id);
       // P_t(w) = N(σ⁻² A⁻¹ Φy, A⁻¹), A = σ⁻² ΦΦᵀ + Σ⁻¹; the prior N(0, Σ) while the queue is empty.
-      const Posterior posterior(queue_.statistics(data_, extract), config_.posterior);
+      const Posterior posterior = this->posterior(extract);
+      const Stopwatch watch(mine_seconds_);
       // D_pool: S outliers, anew every epoch.
       const std::vector<Crop> pool = draw_pool(data_.outliers.size(), config_.mining.pool, seed, epoch_);
       // w_t ~ P_t; D_out: the N of the pool with the largest Ĝ(x) = −|w_tᵀ φ(x)|.
@@ -102,6 +120,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
     checkpoint();
     if (interrupted() && epoch_ < config_.train.epochs) return false;
   }
+  network_->use_bf16(false);  // the detector computes in float32
   return true;
 }
 
@@ -130,13 +149,19 @@ double Trainer::rate(int64_t batch) const {
 // moves them by a tenth).
 void Trainer::calibrate_batch_norm(const std::vector<Crop>& id) {
   constexpr int64_t kLeast = 50;
+  const Stopwatch watch(mine_seconds_);
   const at::NoGradGuard no_grad;
   network_->train(true);
   for (int64_t i = 0; i < std::max(batches(), kLeast); ++i) {
     const int64_t first = i % batches() * config_.train.batch;
     const int64_t count = std::min<int64_t>(config_.train.batch, static_cast<int64_t>(id.size()) - first);
-    network_->features(cut(data_.id, &id[first], count, data_.id_cut).to(device_));
+    network_->features(id_images_.cut(&id[first], count, data_.id_cut));
   }
+}
+
+Posterior Trainer::posterior(const FeatureExtractor& extract) {
+  const Stopwatch watch(queue_seconds_);
+  return {queue_.statistics(data_, extract), config_.posterior};
 }
 
 bool Trainer::weights_finite() const {
@@ -168,28 +193,36 @@ bool Trainer::train_epoch(const std::vector<Crop>& id) {
   return batch_ == batches();
 }
 
-// One step on a mixed batch: BatchNorm sees ID images and outliers together.
+// One step on a mixed batch.
 void Trainer::train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order) {
   const int64_t batch = config_.train.batch, outlier_batch = config_.train.outlier_batch;
   const int64_t first = batch_ * batch,
                 count = std::min<int64_t>(batch, static_cast<int64_t>(id.size()) - first);
   std::vector<int64_t> rows;
   for (int64_t i = first; i < first + count; ++i) rows.push_back(id[i].image);
-  const at::Tensor labels = data_.id.labels.index_select(0, at::tensor(rows, at::kLong)).to(device_);
-  at::Tensor images = cut(data_.id, &id[first], count, data_.id_cut);
+  const at::Tensor labels = data_.id.labels.index_select(0, at::tensor(rows, at::kLong));
+  at::Tensor images = id_images_.cut(&id[first], count, data_.id_cut);
   if (!mined_.empty()) {  // as many outliers as belong to this many ID images, round the mined set
     std::vector<Crop> outliers;
     for (int64_t i = 0; i < (count * outlier_batch + batch - 1) / batch; ++i) {
       outliers.push_back(mined_[outlier_order[(batch_ * outlier_batch + i) % outlier_order.size()]]);
     }
-    images = at::cat({images, cut(data_.outliers, outliers.data(), outliers.size(), data_.outlier_cut)});
+    images = at::cat({images, outlier_images_.cut(outliers.data(), outliers.size(), data_.outlier_cut)});
   }
-  const at::Tensor logits = network_->logits(network_->features(images.to(device_)));
+  optimiser_.set_rate(rate(batch_));
+  step_({images, labels.to(device_, /*non_blocking=*/true)});
+}
+
+// What a step does on the device, the first images being ID images with these labels, the others outliers:
+// BatchNorm sees both together. Nothing in it waits for the device.
+void Trainer::learn(const at::Tensor& images, const at::Tensor& labels) {
+  const int64_t count = labels.size(0);
+  const at::Tensor logits = network_->logits(network_->features(images));
   const at::Tensor id_logits = logits.narrow(0, 0, count),
                    outlier_logits = logits.narrow(0, count, logits.size(0) - count);
   const Loss loss = (*objective_)(id_logits, labels, outlier_logits);
   loss.total.backward();
-  optimiser_.step(rate(batch_));
+  optimiser_.step();
 
   const at::NoGradGuard no_grad;
   const auto n = static_cast<double>(count);
@@ -206,18 +239,26 @@ void Trainer::train_batch(const std::vector<Crop>& id, const std::vector<int64_t
   sums_ += at::stack(row).to(at::kDouble);
 }
 
-at::Tensor Trainer::features(const ImageSet& images, const Augmentation& augmentation, const Crop* crops,
+at::Tensor Trainer::features(const DeviceImages& images, const Augmentation& augmentation, const Crop* crops,
                              int64_t count) const {
   const at::NoGradGuard no_grad;
   network_->train(false);
-  return network_->features(cut(images, crops, count, augmentation).to(device_));
+  const int64_t block = images_a_block(augmentation.size, device_);
+  std::vector<at::Tensor> parts;
+  int64_t first = 0;
+  do {
+    parts.push_back(
+        network_->features(images.cut(crops + first, std::min(block, count - first), augmentation)));
+  } while ((first += block) < count);
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 
 FeatureExtractor Trainer::extractor() const {
-  return {[this](const Crop* crops, int64_t count) { return features(data_.id, data_.id_cut, crops, count); },
-          [this](const Crop* crops, int64_t count) {
-            return features(data_.outliers, data_.outlier_cut, crops, count);
-          }};
+  return {
+      [this](const Crop* crops, int64_t count) { return features(id_images_, data_.id_cut, crops, count); },
+      [this](const Crop* crops, int64_t count) {
+        return features(outlier_images_, data_.outlier_cut, crops, count);
+      }};
 }
 
 std::optional<double> Trainer::validation_accuracy() const {
@@ -231,7 +272,7 @@ std::optional<double> Trainer::validation_accuracy() const {
     const int64_t size = std::min(config_.train.batch, count - first);
     const at::NoGradGuard no_grad;
     const at::Tensor logits =
-        network_->logits(features(data_.id, plain(config_.data.size), &crops[first], size));
+        network_->logits(features(id_images_, plain(config_.data.size), &crops[first], size));
     correct += (logits.argmax(1).cpu() == labels.narrow(0, first, size)).sum().item<int64_t>();
   }
   return static_cast<double>(correct) / static_cast<double>(count);

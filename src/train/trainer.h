@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/safetensors.h"
+#include "data/device_images.h"
 #include "mining/miner.h"
 #include "net/network.h"
 #include "objective/objective.h"
@@ -16,6 +17,7 @@
 #include "train/data.h"
 #include "train/optimiser.h"
 #include "train/queue.h"
+#include "train/replay.h"
 
 namespace poem {
 
@@ -71,8 +73,10 @@ class Trainer {
   bool train_epoch(const std::vector<Crop>& id);
   bool weights_finite() const;
   void train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order);
-  at::Tensor features(const ImageSet& images, const Augmentation& cut, const Crop* crops,
+  void learn(const at::Tensor& images, const at::Tensor& labels);
+  at::Tensor features(const DeviceImages& images, const Augmentation& cut, const Crop* crops,
                       int64_t count) const;
+  Posterior posterior(const FeatureExtractor& extract);
   FeatureExtractor extractor() const;
   std::optional<double> validation_accuracy() const;
   EpochReport summary() const;
@@ -84,6 +88,8 @@ class Trainer {
   std::unique_ptr<Objective> objective_;
   std::unique_ptr<Miner> miner_, first_miner_;  // of all epochs but the first, and of that; null with none
   Nesterov optimiser_;
+  DeviceImages id_images_, outlier_images_;
+  Replay step_;  // learn()
   Queue queue_;
 
   int64_t epoch_ = 0, batch_ = 0;                 // the next batch to train
