@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup build demo test bench asan install docs format clean
+.PHONY: help setup build demo test bench build-gpu test-gpu bench-gpu asan install docs format clean
 
 help:            ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -27,6 +27,20 @@ bench: build     ## Measure; each line prints its ratio to a baseline from the s
 	@cmake --build build --target poem_bench -j $(JOBS)
 	@build/bench/poem_bench $(ONLY)
 
+# Everything that needs a GPU is built with the LibTorch inside a PyTorch install, or the one TORCH names.
+TORCH ?= $(shell python3 -c 'import torch; print(torch.utils.cmake_prefix_path)' 2>/dev/null)
+build-gpu:
+	@test -n "$(TORCH)" || { echo "no LibTorch with CUDA found: give TORCH=…/share/cmake" >&2; exit 2; }
+	@cmake --preset cuda -DCMAKE_PREFIX_PATH="$(TORCH)"
+	@cmake --build build-cuda -j $(JOBS)
+
+test-gpu:        ## Build with CUDA and run the tests that need a GPU; skipped without one
+	@if nvidia-smi >/dev/null 2>&1; then $(MAKE) build-gpu && build-cuda/tests/poem_gpu_tests; \
+	 else echo "no GPU here: the GPU tests are skipped"; fi
+
+bench-gpu: build-gpu  ## Time an epoch of the paper's setting on a GPU, phase by phase
+	@build-cuda/bench/poem_gpu_bench
+
 asan: setup      ## Build with AddressSanitizer and UBSan and run every test
 	@cmake --preset asan
 	@cmake --build build-asan -j $(JOBS)
@@ -39,7 +53,7 @@ docs: build      ## Write docs/config.md anew from the declared keys
 	@scripts/write-config-reference build/poem > docs/config.md
 
 format:          ## Format all sources
-	@clang-format -i $$(git ls-files '*.h' '*.cpp')
+	@clang-format -i $$(git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
 clean:           ## Remove what was built
 	@rm -rf build build-asan build-cuda

@@ -1,7 +1,9 @@
 # Everything poem links against. Required parts stop the configuration; optional ones switch a feature off
 # with a message.
 list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
+set(POEM_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
 find_package(Torch REQUIRED)
+set(CMAKE_CUDA_FLAGS "${POEM_CUDA_FLAGS}")  # LibTorch adds flags for kernels that use its headers; ours do not
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(fmt REQUIRED)

@@ -300,5 +300,23 @@ TEST(Cut, NamesWhatCannotBeCut) {
   EXPECT_EQ(cut(images, nullptr, 0, plain(32)).size(0), 0);
 }
 
+// Who cuts by the places alone gets the pixels of cut().
+TEST(CropPlaces, SayWhatCutDoes) {
+  at::manual_seed(4);
+  const ImageSet images{"random", at::randint(0, 256, {5, 2, 40, 33}, at::kByte), {}, {}};
+  std::vector<Crop> crops;
+  for (int64_t i = 0; i < 50; ++i) crops.push_back({i % 5, static_cast<uint64_t>(i)});
+  const Augmentation a;
+  const at::Tensor places = crop_places(images, crops.data(), 50, a),
+                   expected = cut(images, crops.data(), 50, a);
+  for (int64_t i = 0; i < 50; ++i) {
+    const int32_t* p = places[i].data_ptr<int32_t>();
+    const at::Tensor padded = at::constant_pad_nd(images.pixels[p[0]], {4, 4, 4, 4});
+    at::Tensor crop = padded.narrow(1, p[1] + 4, a.size).narrow(2, p[2] + 4, a.size);
+    if (p[3] != 0) crop = crop.flip(2);
+    EXPECT_TRUE(crop.equal(expected[i])) << i;
+  }
+}
+
 }  // namespace
 }  // namespace poem

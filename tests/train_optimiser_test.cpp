@@ -47,7 +47,8 @@ TEST(Nesterov, FollowsTheScalarRecursion) {
       }
       at::Tensor(parameter).mutable_grad() = gradient;
     }
-    optimiser.step(rate);
+    optimiser.set_rate(rate);
+    optimiser.step();
     next = 0;
     for (const auto& [name, parameter] : network->parameters()) {
       EXPECT_FALSE(parameter.grad().defined());  // cleared for the next batch
@@ -72,7 +73,8 @@ TEST(Nesterov, ThreeStepsOnAParabolaHaveAClosedForm) {
   for (int step = 0; step < 3; ++step) {
     for (const auto& [name, parameter] : network->parameters())
       (0.5 * curvature * parameter * parameter).sum().backward();
-    optimiser.step(rate);
+    optimiser.set_rate(rate);
+    optimiser.step();
   }
   const double c = curvature + decay;
   const at::Tensor p1 = p0 * (1 - rate * c * (1 + m));

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -119,7 +120,7 @@ TEST(Trainer, TheSameConfigGivesTheSameBits) {
 
 class Interrupted : public testing::TestWithParam<const char*> {};
 
-// Ctrl-C before every batch: each run trains one batch, and a fresh trainer takes over from the file.
+// Stopped after every batch: each run trains one batch, and a fresh trainer takes over from the file.
 TEST_P(Interrupted, AfterEveryBatchTheResultIsTheSame) {
   Config config = image_config();
   config.queue.features = GetParam();
@@ -133,17 +134,16 @@ TEST_P(Interrupted, AfterEveryBatchTheResultIsTheSame) {
   for (; !finished && runs < 20; ++runs) {
     Trainer trainer(config, image_data(), kCpu);
     if (runs > 0) trainer.load(last);
-    catch_interrupts();
-    std::raise(SIGINT);
     int checkpoints = 0;
-    finished = trainer.run(std::ref(resumed_told), [&] {
-      last = state(trainer);
-      ++checkpoints;
-    });
+    finished = trainer.run(
+        std::ref(resumed_told),
+        [&] {
+          last = state(trainer);
+          ++checkpoints;
+        },
+        [] { return true; });
     EXPECT_EQ(checkpoints, 1);
   }
-  catch_interrupts();
-  std::signal(SIGINT, SIG_DFL);
   EXPECT_EQ(runs, 9);  // 91 training images: 3 batches, 3 epochs
   expect_same_bits(state(whole), last);
   EXPECT_EQ(whole_told.reports, resumed_told.reports);
@@ -301,6 +301,12 @@ TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
   const Results results = evaluate(detector, "energy", test.id, test.ood);
   EXPECT_GT(*results.id_accuracy, 0.97);
   EXPECT_GT(results.mean.auroc, 0.98);
+}
+
+TEST(Trainer, Bf16WithoutAGpuIsAnError) {
+  Config config = image_config();
+  config.train.precision = "bf16";
+  expect_error([&] { Trainer(config, image_data(), kCpu); }, {"train.precision", "float32"});
 }
 
 }  // namespace

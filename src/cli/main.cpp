@@ -1,4 +1,5 @@
 // The program `poem`: one file a subcommand, this one for what they share.
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,10 +119,15 @@ int main(int argc, char** argv) {
     return kInterrupted;
   } catch (const poem::Error& e) {
     return fail(kUserError, e.what());
+  } catch (const c10::OutOfMemoryError& e) {
+    return fail(kUserError,
+                fmt::format("--device cuda: {}: lower train.batch and train.outlier_batch, or data.size",
+                            e.what_without_backtrace()));
   } catch (const std::filesystem::filesystem_error& e) {  // no permission, or a name too long
     return fail(kUserError, fmt::format("{}: {}", e.path1().string(), e.code().message()));
   } catch (const std::system_error& e) {  // thrown by fmt::print
-    return fail(kUserError, fmt::format("standard output: {} (free some space or choose another place)", e.what()));
+    return fail(kUserError,
+                fmt::format("standard output: {} (free some space or choose another place)", e.what()));
   } catch (const std::exception& e) {
     return fail(kInternal, fmt::format("internal error: {}", e.what()));
   }

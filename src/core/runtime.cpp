@@ -13,6 +13,9 @@
 
 #include "core/error.h"
 
+#ifdef POEM_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
 #ifdef POEM_HAS_CBLAS
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));  // absent from other BLAS libraries
 #endif
@@ -62,10 +65,25 @@ c10::Device pick_device(const std::string& name) {
     throw Error("--device " + name, "is unknown", "known: auto, cpu and cuda");
   }
   if (!cuda) {
-    throw Error("--device cuda", "there is no CUDA device that this LibTorch can use",
-                "use --device cpu, or build against a LibTorch with CUDA (preset cuda)");
+#ifdef POEM_HAS_CUDA
+    throw Error("--device cuda", "there is no GPU, or no driver for it", "use --device cpu");
+#else
+    throw Error("--device cuda", "this poem was built with a LibTorch without CUDA",
+                "use --device cpu, or build with the preset cuda");
+#endif
   }
   return c10::Device(c10::kCUDA, 0);
+}
+
+bool has_bf16([[maybe_unused]] c10::Device device) {
+#ifdef POEM_HAS_CUDA
+  int major = 0;
+  return device.is_cuda() &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()) == cudaSuccess &&
+         major >= 8;
+#else
+  return false;
+#endif
 }
 
 void catch_interrupts() {

@@ -21,6 +21,9 @@ Runtime runtime();
 // "auto" (CUDA if there is one), "cpu" or "cuda"; an Error if it cannot be had.
 c10::Device pick_device(const std::string& name);
 
+// Whether it is a GPU that computes in bfloat16 with poem's kernels.
+bool has_bf16(c10::Device device);
+
 // From catch_interrupts() on, Ctrl-C is noted, not obeyed at once: loops ask after every batch or block. A
 // second one ends the program.
 void catch_interrupts();

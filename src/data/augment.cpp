@@ -152,6 +152,16 @@ void check(const ImageSet& images, const Crop* crops, int64_t count) {
   }
 }
 
+bool shrinks(const ImageSet& images, const Augmentation& a) {
+  return a.resize && std::max(images.height(), images.width()) > a.size;
+}
+
+// What crops are taken from: the images, or what resizing makes of them.
+Shape resized(const ImageSet& images, const Augmentation& a) {
+  if (shrinks(images, a)) return {images.channels(), a.size, a.size};
+  return {images.channels(), images.height(), images.width()};
+}
+
 void check_room(const ImageSet& images, const Shape& shape, const Augmentation& a) {
   const int64_t room = std::min(shape.height, shape.width) + 2 * a.padding;
   if (a.random_crop && a.min_area >= 1 && room < a.size) {
@@ -174,6 +184,28 @@ Augmentation plain(int64_t size) {
   return a;
 }
 
+bool jitters(const Augmentation& a) {
+  return a.brightness > 0 || a.contrast > 0 || a.saturation > 0 || a.hue > 0;
+}
+
+at::Tensor crop_places(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& a) {
+  check(images, crops, count);
+  const Shape shape = resized(images, a);
+  check_room(images, shape, a);
+  at::Tensor places = at::empty({count, 4}, at::kInt);
+  auto* out = places.data_ptr<int32_t>();
+  at::parallel_for(0, count, 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const View view = decide(crops[i].seed, shape, a);
+      out[4 * i] = static_cast<int32_t>(crops[i].image);
+      out[4 * i + 1] = static_cast<int32_t>(view.dy);
+      out[4 * i + 2] = static_cast<int32_t>(view.dx);
+      out[4 * i + 3] = view.flip;
+    }
+  });
+  return places;
+}
+
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& a) {
   check(images, crops, count);
   const Shape source{images.channels(), images.height(), images.width()};
@@ -184,10 +216,9 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
   }
   TORCH_CHECK(images.pixels.is_contiguous(), "cut: pixels must be contiguous");
 
-  const bool shrinks = a.resize && std::max(source.height, source.width) > a.size;
-  const Shape shape = shrinks ? Shape{source.channels, a.size, a.size} : source;
+  const bool shrinks = poem::shrinks(images, a);
+  const Shape shape = resized(images, a);
   check_room(images, shape, a);
-  const bool jitters = a.brightness > 0 || a.contrast > 0 || a.saturation > 0 || a.hue > 0;
   std::optional<AreaAverage> shrink;
   if (shrinks) {
     shrink.emplace(AreaAverage::Axis{source.height, a.size, 0, a.size},
@@ -213,7 +244,7 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
       } else {
         crop(image, shape, view, a.size, to);
       }
-      if (jitters && view.jittered) jitter(to, source.channels, a.size * a.size, view, a);
+      if (jitters(a) && view.jittered) jitter(to, source.channels, a.size * a.size, view, a);
       if (view.grey) remove_colour(to, source.channels, a.size * a.size);
     }
   });

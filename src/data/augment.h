@@ -39,4 +39,12 @@ Augmentation plain(int64_t size);
 // same alone and in any batch. float32 points pass through unchanged.
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
 
+// Whether cut() changes colours, which it does on the CPU alone.
+bool jitters(const Augmentation& augmentation);
+
+// What the seeds decide, for who cuts elsewhere: int32 n×4, a row being the image, the row and the column of
+// it (resized where that is asked for) at which the crop starts, which may be negative, and 1 for mirrored.
+at::Tensor crop_places(const ImageSet& images, const Crop* crops, int64_t count,
+                       const Augmentation& augmentation);
+
 }  // namespace poem

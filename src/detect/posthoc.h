@@ -16,7 +16,8 @@
 
 namespace poem {
 
-constexpr unsigned kPosthocNeeds = kTraining | kClasses | kLinear;  // Needs that saved features and a head meet
+constexpr unsigned kPosthocNeeds =
+    kTraining | kClasses | kLinear;  // Needs that saved features and a head meet
 
 struct FeaturePaths {
   std::string train, labels, head, id;

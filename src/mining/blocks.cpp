@@ -10,7 +10,7 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kBlock = 2000;  // crops scored at a time
+constexpr int64_t kBlock = 20000;  // crops scored at a time
 
 }  // namespace
 
@@ -38,15 +38,21 @@ PoolScores boundary_scores(const MiningTask& task, const at::Tensor& weights) {
   scores.logit.resize(size);
   scores.rank.resize(size);
   scores.other.resize(several ? size : 0);
-  double spread = 0;
+  std::vector<std::pair<int64_t, at::Tensor>> blocks;  // on the device till the end: none waits for it
+  at::Tensor w;
   each_block(task, [&](int64_t first, const at::Tensor& features) {
-    const at::Tensor logits = features.mm(weights.to(features.options())).cpu();  // f(x) = wᵀφ(x)
+    if (!w.defined()) w = weights.to(features.options());
+    blocks.emplace_back(first, features.mm(w));  // f(x) = wᵀφ(x)
+  });
+  double spread = 0;
+  for (const auto& [first, block] : blocks) {
+    const at::Tensor logits = block.cpu();
     copy_scores(logits.select(1, 0), scores.logit, first);
     copy_scores(-logits.select(1, 0).abs(), scores.rank, first);
-    if (!several) return;
+    if (!several) continue;
     copy_scores(-logits.select(1, 1).abs(), scores.other, first);
     spread += logits.std(1).sum().item<double>();
-  });
+  }
   if (several) scores.spread = spread / static_cast<double>(std::max<size_t>(size, 1));
   return scores;
 }

@@ -7,6 +7,9 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#ifdef POEM_HAS_CUDA
+#include "cuda/autocast.h"
+#endif
 
 namespace poem {
 namespace {
@@ -50,7 +53,14 @@ at::Tensor Backbone::features(const at::Tensor& images) {
     return at::empty({0, feature_count()}, linear_.weight.options().requires_grad(false));
   const at::Tensor x =
       images.to(linear_.weight.scalar_type(), /*non_blocking=*/true, /*copy=*/false, kLayout);
-  return body(x.sub(mean_).div_(std_));
+  const at::Tensor normalised = x.sub(mean_).div_(std_);
+#ifdef POEM_HAS_CUDA
+  if (bf16_ && x.is_cuda()) {
+    const cuda::Autocast autocast;
+    return body(normalised).to(at::kFloat);
+  }
+#endif
+  return body(normalised);
 }
 
 void Backbone::classify(int64_t features) {

@@ -42,6 +42,7 @@ class Backbone : public Network {
   Named buffers() const final { return buffers_; }
   void train(bool on) final { training_ = on; }
   void to(const at::Device& device) final;
+  void use_bf16(bool on) final { bf16_ = on; }
 
  protected:
   Backbone(const NetworkSpec& spec, uint64_t seed);
@@ -57,6 +58,7 @@ class Backbone : public Network {
   at::Tensor stage(const at::Tensor& x) const;
   bool collecting() const { return collected_ != nullptr; }
   bool training() const { return training_; }
+  bool bf16() const { return bf16_; }
   // BatchNorm uses its running statistics and no gradient will be asked for.
   bool inference() const { return !training_ && !at::GradMode::is_enabled(); }
 
@@ -69,7 +71,7 @@ class Backbone : public Network {
   at::Tensor buffer(const std::string& name, at::Tensor value);
 
   const uint64_t seed_;
-  bool training_ = true;
+  bool training_ = true, bf16_ = false;
   std::vector<at::Tensor>* collected_ = nullptr;  // while layers() runs
   at::Tensor mean_, std_;                         // C×1×1
   Linear linear_;

@@ -7,6 +7,10 @@
 
 #include "core/error.h"
 #include "net/backbone.h"
+#include "net/dense_layer.h"
+#ifdef POEM_HAS_CUDA
+#include "cuda/dense_block.h"
+#endif
 
 namespace poem {
 namespace {
@@ -36,10 +40,7 @@ class DenseNet : public Backbone {
   }
 
  private:
-  struct Layer {
-    BatchNorm norm1, norm2;
-    Conv conv1, conv2;
-  };
+  using Layer = DenseLayer;
   struct Transition {
     BatchNorm norm;
     Conv conv;
@@ -66,6 +67,9 @@ class DenseNet : public Backbone {
       throw Error("network.name",
                   fmt::format("images of {}×{} pixels vanish when densenet halves them twice", height, width),
                   "give at least 4×4");
+#ifdef POEM_HAS_CUDA
+    if (bf16() && (training() || inference()) && !collecting() && cuda_fits(images)) return extract_bf16(images);
+#endif
     if (!inference() || !images.is_cpu() || collecting()) return extract(images);
     // What a few images grow to in a block stays in the cache.
     std::vector<at::Tensor> parts;
@@ -83,6 +87,22 @@ class DenseNet : public Backbone {
     }
     return global_average(active(norm_, x));
   }
+
+#ifdef POEM_HAS_CUDA
+  bool cuda_fits(const at::Tensor& images) const {
+    return std::all_of(std::begin(blocks_), std::end(blocks_),
+                       [&](const auto& block) { return cuda::fits(block, images); });
+  }
+
+  // The same with poem's own kernels. A transition averages before its convolution instead of after it: both
+  // are linear, and a quarter of the pixels is left to convolve.
+  at::Tensor extract_bf16(const at::Tensor& images) const {
+    at::Tensor x = stem_(images);
+    for (int i = 0; i + 1 < kBlocks; ++i)
+      x = transitions_[i].conv(cuda::dense_block(blocks_[i], transitions_[i].norm, x, {2, 2}, training()));
+    return cuda::dense_block(blocks_[kBlocks - 1], norm_, x, {x.size(2), x.size(3)}, training()).flatten(1);
+  }
+#endif
 
   at::Tensor active(const BatchNorm& norm, const at::Tensor& x) const { return norm(x, training()).relu_(); }
 

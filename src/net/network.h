@@ -52,6 +52,8 @@ class Network {
   virtual Named buffers() const = 0;     // BatchNorm's running statistics
   virtual void train(bool on) = 0;       // true: BatchNorm uses the batch; false: the running statistics
   virtual void to(const at::Device& device) = 0;
+  // Compute in bfloat16 where the device is a GPU; weights, statistics, features and logits stay float32.
+  virtual void use_bf16(bool on) = 0;
 
   // What some networks learn from images before the first step, and beside gradient descent after each.
   virtual void prepare(const at::Tensor& /*id_images*/, const at::Tensor& /*outlier_images*/) {}

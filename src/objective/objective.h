@@ -41,8 +41,9 @@ class Objective {
 
   virtual bool needs_outliers() const { return true; }  // false: means something without them too
 
-  // id_logits n×outputs, labels int64 n, outlier_logits k×outputs (k = 0 where there are none), chance k
-  // float32 uniform in [0, 1), for an objective that draws.
+  // Must not wait for the device (no item(), no sizes that depend on values): a step is recorded
+  // (train/replay.h). id_logits n×outputs, labels int64 n, outlier_logits k×outputs (k = 0 where there are
+  // none), chance k float32 uniform in [0, 1), for an objective that draws.
   virtual Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels,
                           const at::Tensor& outlier_logits, const at::Tensor& chance) const = 0;
 };

@@ -159,6 +159,11 @@ std::vector<Key> keys(Config& c) {
       {"train.learning_rate", &c.train.learning_rate, "at the start", between(0, 1000)},
       {"train.momentum", &c.train.momentum, "Nesterov's", between(0, 1)},
       {"train.weight_decay", &c.train.weight_decay, "L2 penalty's weight", between(0, 1)},
+      {"train.precision", &c.train.precision,
+       "bf16: the network computes in bfloat16 (a GPU only; weights, statistics, features and the detector "
+       "stay "
+       "float32); auto: bf16 on a GPU that has it",
+       one_of({"auto", "float32", "bf16"})},
       {"train.schedule", &c.train.schedule, "how the learning rate falls", one_of({"step", "cosine"})},
       {"train.milestones", &c.train.milestones, "step: shares of the training at which the rate drops",
        between(0, 1)},

@@ -48,7 +48,8 @@ struct TrainSettings {
   int64_t evaluate_every = 0;  // epochs between evaluations on the test sets; 0: after the last only
   int64_t batch = 64, outlier_batch = 64;
   double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
-  std::string schedule = "step";  // step, or cosine
+  std::string precision = "auto";  // auto, float32 or bf16
+  std::string schedule = "step";   // step, or cosine
   std::vector<double> milestones = {0.5, 0.75,
                                     0.9};  // step: shares of the training after which the rate drops
   double drop = 0.1;

@@ -14,9 +14,15 @@ Nesterov::Nesterov(const Network& network, double momentum, double weight_decay)
     velocity_.push_back(at::zeros_like(parameter));
     velocities_.emplace_back(name, velocity_.back());
   }
+  if (!parameters_[0].is_cpu()) device_rate_ = at::zeros({}, parameters_[0].options().requires_grad(false));
 }
 
-void Nesterov::step(double rate) {
+void Nesterov::set_rate(double rate) {
+  rate_ = rate;
+  if (device_rate_.defined()) device_rate_.fill_(rate);
+}
+
+void Nesterov::step() {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   gradients.reserve(parameters_.size());
@@ -25,7 +31,13 @@ void Nesterov::step(double rate) {
   at::_foreach_mul_(velocity_, momentum_);
   at::_foreach_add_(velocity_, gradients);
   at::_foreach_add_(gradients, velocity_, momentum_);
-  at::_foreach_add_(parameters_, gradients, -rate);
+#ifdef POEM_HAS_CUDA
+  if (device_rate_.defined()) {
+    at::_foreach_mul_(gradients, device_rate_);
+    at::_foreach_sub_(parameters_, gradients);
+  } else
+#endif
+    at::_foreach_add_(parameters_, gradients, -rate_);
   for (auto& parameter : parameters_) parameter.mutable_grad().reset();
 }
 

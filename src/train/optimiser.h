@@ -15,7 +15,10 @@ class Nesterov {
 
   // Takes the gradients of the last backward() and clears them:
   //   g ← ∇ + weight_decay·p;  v ← momentum·v + g;  p ← p − rate·(g + momentum·v)
-  void step(double rate);
+  void step();
+  // The rate of the steps from now on. On a GPU it is a tensor there, so that a recorded step
+  // (train/replay.h) sees it.
+  void set_rate(double rate);
 
   void reset();  // as if no step had been taken
 
@@ -25,7 +28,8 @@ class Nesterov {
  private:
   std::vector<at::Tensor> parameters_, velocity_;
   Network::Named velocities_;
-  double momentum_, weight_decay_;
+  double momentum_, weight_decay_, rate_ = 0;
+  at::Tensor device_rate_;  // undefined on the CPU
 };
 
 // The rate of one step of a training of so many epochs. `progress` is the share of its steps already done,

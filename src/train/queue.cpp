@@ -7,7 +7,7 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kBlock = 2000;  // crops whose features are taken at a time
+constexpr int64_t kBlock = 50000;  // crops whose features are held at a time
 
 }  // namespace
 

@@ -32,6 +32,20 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
+bool computes_in_bf16(const std::string& precision, at::Device device) {
+  if (precision == "float32") return false;
+  if (has_bf16(device)) return true;
+  if (precision == "auto") return false;
+  throw Error("train.precision", "is bf16, which only a GPU with bfloat16 does (compute capability 8.0)",
+              "use --device cuda there, or set it to float32");
+}
+
+// Images whose features are taken at a time: as many as keep a GPU busy, or fit into a computer's memory.
+int64_t images_a_block(int64_t size, at::Device device) {
+  const int64_t pixels = device.is_cuda() ? 4096 * 1024 : 2000 * 1024;
+  return std::max<int64_t>(1, pixels / (size * size));
+}
+
 std::shared_ptr<Network> build_network(const Config& config, const Objective& objective, const ImageSet& id,
                                        at::Device device) {
   NetworkSpec spec = config.network;
@@ -41,6 +55,7 @@ std::shared_ptr<Network> build_network(const Config& config, const Objective& ob
   spec.classes = objective.outputs(static_cast<int64_t>(id.class_names.size()));
   std::shared_ptr<Network> network = make_network(spec, config.seed);
   network->to(device);
+  network->use_bf16(computes_in_bf16(config.train.precision, device));
   return network;
 }
 
@@ -57,6 +72,9 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
                        ? nullptr
                        : make_miner(config.mining.first == "random" ? "random" : config.mining.miner)),
       optimiser_(*network_, config.train.momentum, config.train.weight_decay),
+      id_images_(data.id, device),
+      outlier_images_(data.outliers, device),
+      step_(new_step()),
       queue_(config, network_->feature_count()),
       sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {
   if (miner_ == nullptr) return;
@@ -68,18 +86,18 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
 
 // Algorithm 2. An epoch that was interrupted goes on at batch_ with the outliers it had.
 bool Trainer::run(const std::function<void(const EpochReport&)>& report,
-                  const std::function<void()>& checkpoint) {
+                  const std::function<void()>& checkpoint, const std::function<bool()>& stop) {
   const auto seed = static_cast<uint64_t>(config_.seed);
   const FeatureExtractor extract = extractor();
   if (epoch_ == 0 && batch_ == 0) prepare_network();
   while (epoch_ < epochs()) {
     const std::vector<Crop> id = id_crops(data_, seed, epoch_);  // D_in, in this epoch's order
-    if (batch_ == 0 && epoch_ == config_.train.pretrain) optimiser_.reset();
+    if (batch_ == 0 && epoch_ == config_.train.pretrain) start_stage();
     if (batch_ == 0 && mines(epoch_)) {
-      const Stopwatch watch(mine_seconds_);
       const Miner& miner = epoch_ == config_.train.pretrain ? *first_miner_ : *miner_;
       if (epoch_ == 0 && miner.uses_features()) calibrate_batch_norm(id);
-      const Posterior posterior = this->posterior();  // P_t(w)
+      const Posterior posterior = timed_posterior();  // P_t(w)
+      const Stopwatch watch(mine_seconds_);
       // D_pool: S outliers, anew every epoch.
       const std::vector<Crop> pool = draw_pool(data_.outliers.size(), config_.mining.pool, seed, epoch_);
       // w_t ~ P_t; D_out: the N of the pool with the largest Ĝ(x) = −|w_tᵀ φ(x)|.
@@ -87,7 +105,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       mined_ = std::move(mined.crops);
       diagnostics_ = mined.diagnostics;
     }
-    if (!train_epoch(id)) {  // one epoch of L_cls + β L_reg
+    if (!train_epoch(id, stop)) {  // one epoch of L_cls + β L_reg
       checkpoint();
       return false;
     }
@@ -95,15 +113,18 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       const Stopwatch watch(queue_seconds_);
       queue_.push(epoch_, id, mined_, extract);  // Q: the last epochs' φ(x); from it Φ and the posterior
     }
+    network_->use_bf16(false);  // what is reported is what a detector of these weights would do
     report(summary());
+    network_->use_bf16(computes_in_bf16(config_.train.precision, device_));
     ++epoch_;
     batch_ = 0;
     diagnostics_.reset();
     sums_.zero_();
     mine_seconds_ = train_seconds_ = queue_seconds_ = 0;
     checkpoint();
-    if (interrupted() && epoch_ < epochs()) return false;
+    if (stop() && epoch_ < epochs()) return false;
   }
+  network_->use_bf16(false);  // the detector computes in float32
   return true;
 }
 
@@ -187,13 +208,29 @@ void Trainer::prepare_network() {
 // moves them by a tenth).
 void Trainer::calibrate_batch_norm(const std::vector<Crop>& id) {
   constexpr int64_t kLeast = 50;
+  const Stopwatch watch(mine_seconds_);
   const at::NoGradGuard no_grad;
   network_->train(true);
   for (int64_t i = 0; i < std::max(batches(), kLeast); ++i) {
     const int64_t first = i % batches() * config_.train.batch;
     const int64_t count = std::min<int64_t>(config_.train.batch, static_cast<int64_t>(id.size()) - first);
-    network_->features(cut(data_.id, &id[first], count, data_.id_cut).to(device_));
+    network_->features(id_images_.cut(&id[first], count, data_.id_cut));
   }
+}
+
+Replay Trainer::new_step() {
+  return {[this](const std::vector<at::Tensor>& batch) { learn(batch[0], batch[1], batch[2]); }, device_};
+}
+
+// Nothing is left of pre-training but the weights; steps have another shape from here on.
+void Trainer::start_stage() {
+  optimiser_.reset();
+  step_ = new_step();
+}
+
+Posterior Trainer::timed_posterior() {
+  const Stopwatch watch(queue_seconds_);
+  return posterior();
 }
 
 bool Trainer::weights_finite() const {
@@ -204,8 +241,8 @@ bool Trainer::weights_finite() const {
   return true;
 }
 
-// Returns false if Ctrl-C came before the epoch's last batch.
-bool Trainer::train_epoch(const std::vector<Crop>& id) {
+// Returns false if it was stopped before the epoch's last batch.
+bool Trainer::train_epoch(const std::vector<Crop>& id, const std::function<bool()>& stop) {
   const Stopwatch watch(train_seconds_);
   Stream stream(config_.seed, "outlier-order", epoch_);
   const auto outlier_order = permutation(static_cast<int64_t>(mined_.size()), stream);
@@ -215,7 +252,7 @@ bool Trainer::train_epoch(const std::vector<Crop>& id) {
     train_batch(id, outlier_order);
     ++batch_;
     bar.advance(1);
-    if (interrupted()) break;
+    if (stop()) break;
   }
   if (!std::isfinite(sums_[kLoss].item<double>()) || !weights_finite()) {
     throw Error(
@@ -225,25 +262,32 @@ bool Trainer::train_epoch(const std::vector<Crop>& id) {
   return batch_ == batches();
 }
 
-// One step on a mixed batch: BatchNorm sees ID images and outliers together.
+// One step on a mixed batch.
 void Trainer::train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order) {
   const int64_t batch = config_.train.batch, first = batch_ * batch,
                 count = std::min<int64_t>(batch, static_cast<int64_t>(id.size()) - first);
   const std::vector<Crop> id_batch = views(&id[first], count);
   const std::vector<Crop> outliers = outlier_batch(count, outlier_order);
-  const auto id_count = static_cast<int64_t>(id_batch.size()),
-             outlier_count = static_cast<int64_t>(outliers.size());
-  at::Tensor images = cut(data_.id, id_batch.data(), id_count, data_.id_cut);
-  if (outlier_count > 0) {
-    images = at::cat({images, cut(data_.outliers, outliers.data(), outlier_count, data_.outlier_cut)});
+  at::Tensor images = id_images_.cut(id_batch.data(), static_cast<int64_t>(id_batch.size()), data_.id_cut);
+  if (!outliers.empty()) {
+    images = at::cat({images, outlier_images_.cut(outliers.data(), static_cast<int64_t>(outliers.size()),
+                                                  data_.outlier_cut)});
   }
-  const at::Tensor labels = labels_of(id_batch).to(device_);
-  const at::Tensor outputs = network_->logits(network_->features(images.to(device_)));
+  const auto to_device = [&](const at::Tensor& x) { return x.to(device_, /*non_blocking=*/true); };
+  optimiser_.set_rate(rate(batch_));
+  step_({images, to_device(labels_of(id_batch)), to_device(chance(static_cast<int64_t>(outliers.size())))});
+}
+
+// What a step does on the device, the first images being ID images with these labels, the others outliers:
+// BatchNorm sees both together. Nothing in it waits for the device.
+void Trainer::learn(const at::Tensor& images, const at::Tensor& labels, const at::Tensor& chance) {
+  const int64_t id_count = labels.size(0);
+  const at::Tensor outputs = network_->logits(network_->features(images));
   const at::Tensor id_outputs = outputs.narrow(0, 0, id_count),
-                   outlier_outputs = outputs.narrow(0, id_count, outlier_count);
-  const Loss loss = (*objective_)(id_outputs, labels, outlier_outputs, chance(outlier_count).to(device_));
+                   outlier_outputs = outputs.narrow(0, id_count, outputs.size(0) - id_count);
+  const Loss loss = (*objective_)(id_outputs, labels, outlier_outputs, chance);
   loss.total.backward();
-  optimiser_.step(rate(batch_));
+  optimiser_.step();
   network_->after_step();
   add_to_sums(loss, id_outputs.detach(), labels, outlier_outputs.detach());
 }
@@ -304,18 +348,26 @@ void Trainer::add_to_sums(const Loss& loss, const at::Tensor& id_outputs, const 
 
 int64_t Trainer::class_count() const { return static_cast<int64_t>(data_.id.class_names.size()); }
 
-at::Tensor Trainer::features(const ImageSet& images, const Augmentation& augmentation, const Crop* crops,
+at::Tensor Trainer::features(const DeviceImages& images, const Augmentation& augmentation, const Crop* crops,
                              int64_t count) const {
   const at::NoGradGuard no_grad;
   network_->train(false);
-  return network_->features(cut(images, crops, count, augmentation).to(device_));
+  const int64_t block = images_a_block(augmentation.size, device_);
+  std::vector<at::Tensor> parts;
+  int64_t first = 0;
+  do {
+    parts.push_back(
+        network_->features(images.cut(crops + first, std::min(block, count - first), augmentation)));
+  } while ((first += block) < count);
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 
 FeatureExtractor Trainer::extractor() const {
-  return {[this](const Crop* crops, int64_t count) { return features(data_.id, data_.id_cut, crops, count); },
-          [this](const Crop* crops, int64_t count) {
-            return features(data_.outliers, data_.outlier_cut, crops, count);
-          }};
+  return {
+      [this](const Crop* crops, int64_t count) { return features(id_images_, data_.id_cut, crops, count); },
+      [this](const Crop* crops, int64_t count) {
+        return features(outlier_images_, data_.outlier_cut, crops, count);
+      }};
 }
 
 std::optional<double> Trainer::validation_accuracy() const {
@@ -329,7 +381,7 @@ std::optional<double> Trainer::validation_accuracy() const {
     const int64_t size = std::min(config_.train.batch, count - first);
     const at::NoGradGuard no_grad;
     const at::Tensor logits =
-        network_->logits(features(data_.id, plain(config_.data.size), &crops[first], size));
+        network_->logits(features(id_images_, plain(config_.data.size), &crops[first], size));
     correct += (logits.narrow(1, 0, class_count()).argmax(1).cpu() == labels.narrow(0, first, size))
                    .sum()
                    .item<int64_t>();

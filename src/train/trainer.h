@@ -8,7 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "core/runtime.h"
 #include "core/safetensors.h"
+#include "data/device_images.h"
 #include "mining/miner.h"
 #include "net/network.h"
 #include "objective/objective.h"
@@ -16,6 +18,7 @@
 #include "train/data.h"
 #include "train/optimiser.h"
 #include "train/queue.h"
+#include "train/replay.h"
 
 namespace poem {
 
@@ -36,9 +39,11 @@ class Trainer {
   Trainer(const Config& config, const TrainingData& data, at::Device device);
 
   // Trains up to the last epoch. After each, `report` gets its figures and then `checkpoint` is called.
-  // Returns false if interrupted: then `checkpoint` was called in the middle of an epoch. A loss that is not
-  // finite is an Error.
-  bool run(const std::function<void(const EpochReport&)>& report, const std::function<void()>& checkpoint);
+  // Returns false if `stop`, asked after every batch, said so: then `checkpoint` was called in the middle of
+  // an epoch. Ctrl-C while outliers are mined throws Interrupted: nothing was trained since the last
+  // checkpoint. A loss that is not finite is an Error.
+  bool run(const std::function<void(const EpochReport&)>& report, const std::function<void()>& checkpoint,
+           const std::function<bool()>& stop = interrupted);
 
   // Everything that decides how training goes on. Random draws need no state: they follow from seed and
   // position.
@@ -74,7 +79,7 @@ class Trainer {
                          const Posterior& posterior) const;
   void prepare_network();
   void calibrate_batch_norm(const std::vector<Crop>& id);
-  bool train_epoch(const std::vector<Crop>& id);
+  bool train_epoch(const std::vector<Crop>& id, const std::function<bool()>& stop);
   bool weights_finite() const;
   void train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order);
   std::vector<Crop> views(const Crop* id, int64_t count) const;
@@ -84,8 +89,12 @@ class Trainer {
   void add_to_sums(const Loss& loss, const at::Tensor& id_outputs, const at::Tensor& labels,
                    const at::Tensor& outlier_outputs);
   int64_t class_count() const;
-  at::Tensor features(const ImageSet& images, const Augmentation& cut, const Crop* crops,
+  void learn(const at::Tensor& images, const at::Tensor& labels, const at::Tensor& chance);
+  at::Tensor features(const DeviceImages& images, const Augmentation& cut, const Crop* crops,
                       int64_t count) const;
+  Posterior timed_posterior();
+  Replay new_step();
+  void start_stage();
   FeatureExtractor extractor() const;
   std::optional<double> validation_accuracy() const;
   EpochReport summary() const;
@@ -97,6 +106,8 @@ class Trainer {
   std::shared_ptr<Network> network_;
   std::unique_ptr<Miner> miner_, first_miner_;  // of all epochs but the first, and of that; null with none
   Nesterov optimiser_;
+  DeviceImages id_images_, outlier_images_;
+  Replay step_;  // learn()
   Queue queue_;
 
   int64_t epoch_ = 0, batch_ = 0;                 // the next batch to train

@@ -1,0 +1,99 @@
+// Kernels for a block of DenseNet-BC layers in bfloat16 on tensor cores, forward and backward. Raw device
+// pointers and a stream, no LibTorch header; src/cuda/dense_block.h is what the rest of poem calls.
+//
+// The channels of a block lie in one buffer, one row a pixel (NHWC), `stride` channels apart: a layer reads
+// the first `channels` of a row and writes its 12 new ones behind them, so nothing is ever concatenated.
+// BatchNorm and ReLU are applied while a kernel loads its input, and the batch's statistics are summed while
+// a kernel writes its output. All layers of a block normalise a channel with the same statistics, so they are
+// summed once.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace poem::cuda {
+
+using Bf16 = uint16_t;  // the bits of a bfloat16
+
+constexpr int kGrowth = 12;      // channels a layer adds
+constexpr int kBottleneck = 48;  // channels between its two convolutions
+constexpr int kMaxLayers = 32;   // of a block
+constexpr int kChunk = 32;       // channels read at a time: a buffer ends with as many spare elements
+
+// BatchNorm of some channels. With count 0, `first` and `second` are mean and variance; else the sums of x
+// and x² over `count` pixels.
+struct Norm {
+  const float *weight, *bias, *first, *second;
+  float count;
+};
+
+struct Block {  // the buffer of a block
+  Bf16* x;
+  int images, height, width, stride;
+  int pixels() const { return images * height * width; }
+};
+
+struct Layer {
+  int channels;  // it reads; even
+  Norm norm1, norm2;
+  const float* conv1;  // 48 × channels
+  const float* conv2;  // 12 × 3 × 3 × 48
+};
+
+// Inference: both convolutions in one kernel, the second BatchNorm folded into the first of them.
+void infer_layer(const Block& block, const Layer& layer, cudaStream_t stream);
+
+// Training, forward. `sums` are added to, [0] Σx and [1] Σx² of what is written.
+struct Sums {
+  float *first, *second;
+};
+void copy_in(const Block& block, const Bf16* input, int channels, Sums sums, cudaStream_t stream);
+void forward_conv1(const Block& block, const Layer& layer, Bf16* middle, Sums sums, cudaStream_t stream);
+void forward_conv2(const Block& block, const Layer& layer, const Bf16* middle, Sums sums,
+                   cudaStream_t stream);
+
+// BatchNorm, ReLU and the average over windows of `window_height` × `window_width` pixels, as bfloat16 or
+// float.
+struct Pool {
+  int channels, window_height, window_width;
+  Norm norm;
+};
+void pool(const Block& block, const Pool& pool, Bf16* output, cudaStream_t stream);
+void pool(const Block& block, const Pool& pool, float* output, cudaStream_t stream);
+
+// Training, backward. `gradient` is a buffer like block.x: what the first BatchNorms behind a channel add up
+// to but for the terms that BatchNorm's mean and variance contribute. Those are the same two numbers for
+// every pixel of a channel, known once the last layer that reads it is done: Later lists whose they are.
+struct Later {
+  int count = 0;
+  const float* weight[kMaxLayers + 1];      // of each BatchNorm that read the channel
+  const float* weight_sum[kMaxLayers + 1];  // its gradient of weight, Σ g x̂
+  const float* bias_sum[kMaxLayers + 1];    // and of bias, Σ g
+};
+struct NormGradient {
+  float *weight, *bias;
+};
+void pool_backward(const Block& block, const Pool& pool, const Bf16* output_gradient, Bf16* gradient,
+                   NormGradient sums, cudaStream_t stream);
+void pool_backward(const Block& block, const Pool& pool, const float* output_gradient, Bf16* gradient,
+                   NormGradient sums, cudaStream_t stream);
+// `written` is the Norm (sums, count) of the 12 channels that the layer wrote, `later` starts at them as
+// well.
+void backward_conv2(const Block& block, const Layer& layer, const Bf16* middle, const Bf16* gradient,
+                    const Norm& written, const Later& later, Bf16* middle_gradient, NormGradient norm2,
+                    float* conv2, cudaStream_t stream);
+void backward_conv1(const Block& block, const Layer& layer, const Bf16* middle, const Bf16* middle_gradient,
+                    NormGradient norm2, Bf16* gradient, NormGradient norm1, float* conv1,
+                    cudaStream_t stream);
+void copy_out(const Block& block, const Bf16* gradient, const Norm& written, const Later& later, int channels,
+              Bf16* input_gradient, cudaStream_t stream);
+
+// Running statistics: r ← 0.9 r + 0.1 s, s the batch's mean or unbiased variance.
+struct Running {
+  float *mean, *variance;
+  const float *first, *second;
+  int channels;
+};
+void update_running(const Running* norms, int count, float pixels, cudaStream_t stream);
+
+}  // namespace poem::cuda

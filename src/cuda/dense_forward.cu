@@ -1,0 +1,332 @@
+#include <algorithm>
+
+#include "cuda/launch.cuh"
+#include "cuda/tile.cuh"
+
+namespace poem::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kRows = 2 * 16;  // pixels a warp multiplies at a time
+constexpr int kTaps = 9 * kBottleneck;
+constexpr int kPadded = 16;  // the 12 new channels, as matrix fragments want them
+
+// Rows of conv1's weights in shared memory: an odd multiple of 64 bytes apart, so that lanes meet no bank
+// twice.
+__host__ __device__ int weight_stride(int channels) {
+  const int chunks = (channels + kChunk - 1) / kChunk;
+  return (chunks | 1) * kChunk;
+}
+
+// relu(norm1(x)) · conv1ᵀ for 32 pixels a warp: lane 4g + t loads the channels 8t … 8t + 7 of a chunk of its
+// rows.
+__device__ void multiply_conv1(const Bf16* const (&rows)[4], int channels, const float* scale,
+                               const float* shift, const Bf16* weight, float (&sum)[2][6][4]) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+  const int chunks = (channels + kChunk - 1) / kChunk, stride = weight_stride(channels);
+  uint4 next[4];
+#pragma unroll
+  for (int r = 0; r < 4; ++r) next[r] = *reinterpret_cast<const uint4*>(rows[r] + 8 * t);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    uint4 now[4];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) now[r] = next[r];
+    const int channel = chunk * kChunk + 8 * t;
+    if (chunk + 1 < chunks) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) next[r] = *reinterpret_cast<const uint4*>(rows[r] + channel + kChunk);
+    }
+    float s[8], b[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) s[i] = scale[channel + i], b[i] = shift[channel + i];
+    uint32_t a[4][4];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      a[r][0] = activate(now[r].x, s[0], b[0], s[1], b[1]);
+      a[r][1] = activate(now[r].y, s[2], b[2], s[3], b[3]);
+      a[r][2] = activate(now[r].z, s[4], b[4], s[5], b[5]);
+      a[r][3] = activate(now[r].w, s[6], b[6], s[7], b[7]);
+    }
+#pragma unroll
+    for (int n = 0; n < 6; ++n) {
+      const uint4 w = *reinterpret_cast<const uint4*>(weight + (8 * n + g) * stride + channel);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        multiply_add(sum[m][n], a[2 * m][0], a[2 * m + 1][0], a[2 * m][1], a[2 * m + 1][1], w.x, w.y);
+        multiply_add(sum[m][n], a[2 * m][2], a[2 * m + 1][2], a[2 * m][3], a[2 * m + 1][3], w.z, w.w);
+      }
+    }
+  }
+}
+
+// The 3×3 convolution of 32 pixels a warp, from a bordered tile; `at` is the tile's pixel left above each
+// row's.
+__device__ void multiply_conv2(const Bf16* const (&at)[4], int row_stride, const Bf16* weight,
+                               float (&sum)[2][2][4]) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+  for (int tap = 0; tap < 9; ++tap) {
+    const int offset = tap / 3 * row_stride + tap % 3 * kBottleneck + 4 * t;
+#pragma unroll
+    for (int part = 0; part < kBottleneck; part += 16) {
+      uint2 a[4], b[2];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) a[r] = *reinterpret_cast<const uint2*>(at[r] + offset + part);
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+        b[n] =
+            *reinterpret_cast<const uint2*>(weight + (8 * n + g) * kTaps + tap * kBottleneck + part + 4 * t);
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int n = 0; n < 2; ++n)
+          multiply_add(sum[m][n], a[2 * m].x, a[2 * m + 1].x, a[2 * m].y, a[2 * m + 1].y, b[n].x, b[n].y);
+    }
+  }
+}
+
+__device__ void load_norm(const Norm& norm, int channels, int padded, float* scale, float* shift) {
+  for (int i = threadIdx.x; i < padded; i += blockDim.x) {
+    const Affine a = i < channels ? affine(norm, i) : Affine{0, 0};
+    scale[i] = a.scale;
+    shift[i] = a.shift;
+  }
+}
+
+__device__ void load_conv2(const Layer& layer, Bf16* to) {
+#pragma unroll 9
+  for (int i = threadIdx.x; i < kPadded * kTaps; i += kThreads)
+    to[i] = i < kGrowth * kTaps ? round_off(layer.conv2[i]) : Bf16{0};
+}
+
+// Writes the 12 channels of a lane's two rows; `store(pixel, channel, first, second)` gets two of them at a
+// time.
+template <class Store>
+__device__ void for_new_channels(const float (&sum)[2][2][4], int pixel, Store store) {
+  const int t = threadIdx.x % 4;
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+      if (8 * n + 2 * t < kGrowth) {
+        store(pixel + 16 * m, 8 * n + 2 * t, sum[m][n][0], sum[m][n][1]);
+        store(pixel + 16 * m + 8, 8 * n + 2 * t, sum[m][n][2], sum[m][n][3]);
+      }
+}
+
+struct InferMemory {  // offsets of a thread block's shared memory in bytes
+  int conv1, conv2, scale, shift, shift2, factor2, tile, bytes;
+  InferMemory(int channels, const Tile& t) {
+    const int padded = up_to(channels, kChunk);
+    conv1 = 0;
+    conv2 = conv1 + kBottleneck * weight_stride(channels) * 2;
+    scale = conv2 + kPadded * kTaps * 2;
+    shift = scale + padded * 4;
+    shift2 = shift + padded * 4;
+    factor2 = shift2 + kBottleneck * 4;
+    tile = factor2 + kBottleneck * 4;
+    bytes = tile + t.bordered() * kBottleneck * 2;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads, 2)
+    infer_kernel(Block block, Layer layer, Tile tile, InferMemory memory, int pixels) {
+  extern __shared__ __align__(16) char shared[];
+  auto* conv1 = reinterpret_cast<Bf16*>(shared + memory.conv1);
+  auto* conv2 = reinterpret_cast<Bf16*>(shared + memory.conv2);
+  auto *scale = reinterpret_cast<float*>(shared + memory.scale),
+       *shift = reinterpret_cast<float*>(shared + memory.shift),
+       *shift2 = reinterpret_cast<float*>(shared + memory.shift2),
+       *factor2 = reinterpret_cast<float*>(shared + memory.factor2);
+  auto* inside = reinterpret_cast<Bf16*>(shared + memory.tile);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
+  const int inner = tile.images * tile.rows * tile.width;
+
+  load_norm(layer.norm1, layer.channels, (layer.channels + kChunk - 1) / kChunk * kChunk, scale, shift);
+  load_norm(layer.norm2, kBottleneck, kBottleneck, factor2, shift2);
+  load_conv2(layer, conv2);
+  clear(inside, tile.images * (tile.rows + 2) * (tile.width + 2) * kBottleneck * 2);
+  __syncthreads();
+  load_conv1(layer, factor2, weight_stride(layer.channels), conv1);
+  __syncthreads();
+
+  for (int first = blockIdx.x * inner; first < pixels; first += gridDim.x * inner) {
+    const Range need = range(tile, first);
+    clear_outside<kBottleneck>(tile, first, inside);
+    for (int begin = need.begin + warp * kRows; begin < need.end; begin += kWarps * kRows) {
+      const Bf16* rows[4];
+      float sum[2][6][4] = {};
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int pixel = min(first + min(begin + 8 * r + g, need.end - 1), pixels - 1);
+        rows[r] = block.x + static_cast<int64_t>(pixel) * block.stride;
+      }
+      multiply_conv1(rows, layer.channels, scale, shift, conv1, sum);
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int pixel = begin + 8 * r + g;
+        if (pixel >= need.end) continue;
+        Bf16* to = inside + place(tile, pixel) * kBottleneck + 2 * t;
+#pragma unroll
+        for (int n = 0; n < 6; ++n) {
+          const float *s = sum[r / 2][n] + r % 2 * 2, *b = shift2 + 8 * n + 2 * t;
+          *reinterpret_cast<uint32_t*>(to + 8 * n) = pack(fmaxf(s[0] + b[0], 0.0f), fmaxf(s[1] + b[1], 0.0f));
+        }
+      }
+    }
+    __syncthreads();
+    const int row_stride = (tile.width + 2) * kBottleneck;
+    for (int begin = warp * kRows; begin < inner; begin += kWarps * kRows) {
+      const Bf16* at[4];
+      float sum[2][2][4] = {};
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        at[r] = inside + (place(tile, min(begin + 8 * r + g, inner - 1)) - 1) * kBottleneck - row_stride;
+      multiply_conv2(at, row_stride, conv2, sum);
+      for_new_channels(sum, begin + g, [&](int pixel, int channel, float a, float b) {
+        if (pixel >= inner || first + pixel >= pixels) return;
+        *reinterpret_cast<uint32_t*>(block.x + static_cast<int64_t>(first + pixel) * block.stride +
+                                     layer.channels + channel) = pack(a, b);
+      });
+    }
+    __syncthreads();
+  }
+}
+
+// Adds what the warps of a block summed over their columns to shared memory, then to device memory.
+template <int kColumns>
+__device__ void add_sums(const float (&first)[kColumns][2], const float (&second)[kColumns][2], int channels,
+                         float* shared, Sums to) {
+  const int t = threadIdx.x % kWarp;
+  __syncthreads();
+  for (int i = threadIdx.x; i < 2 * channels; i += blockDim.x) shared[i] = 0;
+  __syncthreads();
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float a = add_rows(first[n][i]), b = add_rows(second[n][i]);
+      const int channel = 8 * n + 2 * t + i;
+      if (t < 4 && channel < channels) {
+        atomicAdd(shared + channel, a);
+        atomicAdd(shared + channels + channel, b);
+      }
+    }
+  __syncthreads();
+  for (int i = threadIdx.x; i < channels; i += blockDim.x) {
+    atomicAdd(to.first + i, shared[i]);
+    atomicAdd(to.second + i, shared[channels + i]);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 2)
+    conv1_kernel(Block block, Layer layer, Bf16* middle, Sums sums, int pixels) {
+  extern __shared__ __align__(16) char shared[];
+  const int padded = (layer.channels + kChunk - 1) / kChunk * kChunk;
+  auto* conv1 = reinterpret_cast<Bf16*>(shared);
+  auto* scale = reinterpret_cast<float*>(conv1 + kBottleneck * weight_stride(layer.channels));
+  float* shift = scale + padded;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
+  load_norm(layer.norm1, layer.channels, padded, scale, shift);
+  load_conv1(layer, nullptr, weight_stride(layer.channels), conv1);
+  __syncthreads();
+
+  float total[6][2] = {}, squares[6][2] = {};
+  for (int begin = (blockIdx.x * kWarps + warp) * kRows; begin < pixels;
+       begin += gridDim.x * kWarps * kRows) {
+    const Bf16* rows[4];
+    float sum[2][6][4] = {};
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+      rows[r] = block.x + static_cast<int64_t>(min(begin + 8 * r + g, pixels - 1)) * block.stride;
+    multiply_conv1(rows, layer.channels, scale, shift, conv1, sum);
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      const int pixel = begin + 8 * r + g;
+      if (pixel >= pixels) continue;
+      Bf16* to = middle + static_cast<int64_t>(pixel) * kBottleneck + 2 * t;
+#pragma unroll
+      for (int n = 0; n < 6; ++n) {
+        const uint32_t pair = pack(sum[r / 2][n][r % 2 * 2], sum[r / 2][n][r % 2 * 2 + 1]);
+        *reinterpret_cast<uint32_t*>(to + 8 * n) = pair;
+        total[n][0] += low(pair), total[n][1] += high(pair);
+        squares[n][0] += low(pair) * low(pair), squares[n][1] += high(pair) * high(pair);
+      }
+    }
+  }
+  add_sums(total, squares, kBottleneck, scale, sums);
+}
+
+__global__ void __launch_bounds__(kThreads, 2)
+    conv2_kernel(Block block, Layer layer, const Bf16* middle, Sums sums, Tile tile, int pixels) {
+  extern __shared__ __align__(16) char shared[];
+  auto* conv2 = reinterpret_cast<Bf16*>(shared);
+  auto* scale = reinterpret_cast<float*>(conv2 + kPadded * kTaps);
+  float* shift = scale + kBottleneck;
+  auto* inside = reinterpret_cast<Bf16*>(shift + kBottleneck);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4;
+  const int inner = tile.images * tile.rows * tile.width, row_stride = (tile.width + 2) * kBottleneck;
+  load_norm(layer.norm2, kBottleneck, kBottleneck, scale, shift);
+  load_conv2(layer, conv2);
+  clear(inside, tile.images * (tile.rows + 2) * (tile.width + 2) * kBottleneck * 2);
+
+  float total[2][2] = {}, squares[2][2] = {};
+  for (int first = blockIdx.x * inner; first < pixels; first += gridDim.x * inner) {
+    __syncthreads();
+    load_middle<4>(tile, middle, first, pixels, scale, shift, inside);
+    __syncthreads();
+    for (int begin = warp * kRows; begin < inner; begin += kWarps * kRows) {
+      const Bf16* at[4];
+      float sum[2][2][4] = {};
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        at[r] = inside + (place(tile, min(begin + 8 * r + g, inner - 1)) - 1) * kBottleneck - row_stride;
+      multiply_conv2(at, row_stride, conv2, sum);
+      for_new_channels(sum, begin + g, [&](int pixel, int channel, float a, float b) {
+        if (pixel >= inner || first + pixel >= pixels) return;
+        const uint32_t pair = pack(a, b);
+        *reinterpret_cast<uint32_t*>(block.x + static_cast<int64_t>(first + pixel) * block.stride +
+                                     layer.channels + channel) = pair;
+        const int n = channel / 8;
+        total[n][0] += low(pair), total[n][1] += high(pair);
+        squares[n][0] += low(pair) * low(pair), squares[n][1] += high(pair) * high(pair);
+      });
+    }
+  }
+  add_sums(total, squares, kGrowth, scale, sums);
+}
+
+}  // namespace
+
+void infer_layer(const Block& block, const Layer& layer, cudaStream_t stream) {
+  const Tile tile = choose_tile(block, [&](const Tile& t) { return InferMemory(layer.channels, t).bytes; });
+  const InferMemory memory(layer.channels, tile);
+  allow_shared(infer_kernel, memory.bytes);
+  const int grid = std::min(tile.tiles(block.pixels()), 2 * multiprocessors());
+  infer_kernel<<<grid, kThreads, memory.bytes, stream>>>(block, layer, tile, memory, block.pixels());
+  check_launch("infer_layer");
+}
+
+void forward_conv1(const Block& block, const Layer& layer, Bf16* middle, Sums sums, cudaStream_t stream) {
+  const int bytes =
+      kBottleneck * weight_stride(layer.channels) * 2 + 2 * std::max(up_to(layer.channels, kChunk), 48) * 4;
+  allow_shared(conv1_kernel, bytes);
+  const int pixels = block.pixels();
+  const int grid = std::min((pixels + kWarps * kRows - 1) / (kWarps * kRows), 2 * multiprocessors());
+  conv1_kernel<<<grid, kThreads, bytes, stream>>>(block, layer, middle, sums, pixels);
+  check_launch("forward_conv1");
+}
+
+void forward_conv2(const Block& block, const Layer& layer, const Bf16* middle, Sums sums,
+                   cudaStream_t stream) {
+  const auto bytes = [&](const Tile& t) {
+    return kPadded * kTaps * 2 + 2 * kBottleneck * 4 + t.bordered() * kBottleneck * 2;
+  };
+  const Tile tile = choose_tile(block, bytes);
+  allow_shared(conv2_kernel, bytes(tile));
+  const int pixels = block.pixels(), grid = std::min(tile.tiles(pixels), 2 * multiprocessors());
+  conv2_kernel<<<grid, kThreads, bytes(tile), stream>>>(block, layer, middle, sums, tile, pixels);
+  check_launch("forward_conv2");
+}
+
+}  // namespace poem::cuda

@@ -1,0 +1,54 @@
+// Crops cut on the GPU are those cut on the CPU, byte for byte.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "core/random.h"
+#include "data/device_images.h"
+
+namespace poem {
+namespace {
+
+ImageSet random_images(int64_t count, int64_t channels, int64_t height, int64_t width) {
+  at::manual_seed(1);
+  return {"random", at::randint(0, 256, {count, channels, height, width}, at::kByte), {}, {}};
+}
+
+std::vector<Crop> random_crops(int64_t count, int64_t images) {
+  Stream stream(2, "test");
+  std::vector<Crop> crops;
+  for (int64_t i = 0; i < count; ++i)
+    crops.push_back({static_cast<int64_t>(stream.below(images)), stream.bits64()});
+  return crops;
+}
+
+void expect_same(const ImageSet& images, const Augmentation& augmentation) {
+  const auto crops = random_crops(300, images.size());
+  const at::Tensor expected = cut(images, crops.data(), 300, augmentation);
+  const at::Tensor got = DeviceImages(images, at::Device(at::kCUDA, 0)).cut(crops.data(), 300, augmentation);
+  EXPECT_TRUE(got.is_cuda());
+  EXPECT_TRUE(got.cpu().equal(expected));
+}
+
+TEST(DeviceCut, CropsAndFlips) {
+  expect_same(random_images(20, 3, 64, 64), Augmentation{});
+  expect_same(random_images(20, 3, 32, 32), Augmentation{});
+  expect_same(random_images(20, 1, 40, 33), Augmentation{});
+}
+
+TEST(DeviceCut, Resizes) {
+  Augmentation a;
+  a.resize = true;
+  expect_same(random_images(20, 3, 64, 64), a);
+  expect_same(random_images(20, 3, 50, 71), a);
+  expect_same(random_images(20, 3, 32, 32), a);
+  expect_same(random_images(20, 3, 96, 48), plain(32));
+}
+
+TEST(DeviceCut, TakesTheCpuForColours) {
+  Augmentation a;
+  a.brightness = a.hue = 0.2;
+  expect_same(random_images(20, 3, 40, 40), a);
+}
+
+}  // namespace
+}  // namespace poem

@@ -1,0 +1,138 @@
+// Training on the GPU: as on the CPU, with and without a recorded step, in bfloat16, and after a resume.
+#include "train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "mining/select.h"
+#include "temporary_folder.h"
+#include "train/replay.h"
+
+namespace poem {
+namespace {
+
+const at::Device kGpu(at::kCUDA, 0), kCpu(at::kCPU);
+
+Config config(const std::string& precision) {
+  Config c;
+  c.data.train = "world:train:640";
+  c.data.outliers = "world:outliers:2000";
+  c.data.validation = 0.05;
+  c.network.depth = 22;
+  c.mining.pool = 1500;
+  c.train.epochs = 2;
+  c.train.learning_rate = 0.01;
+  c.train.precision = precision;
+  c.queue.features = "fresh";
+  return c;
+}
+
+const TrainingData& data() {
+  static const TrainingData images = load_training_data(config("auto"));
+  return images;
+}
+
+struct Training {
+  Training(const Config& c, at::Device device) : trainer(c, data(), device) {
+    trainer.run([&](const EpochReport& report) { reports.push_back(report); }, [] {});
+  }
+  Trainer trainer;
+  std::vector<EpochReport> reports;
+};
+
+double relative(double a, double b) { return std::abs(a - b) / std::abs(b); }
+
+// TF32 rounds products to ten bits; sums of losses over 20 steps agree better than that.
+TEST(GpuTrainer, Float32AgreesWithTheCpu) {
+  const Training gpu(config("float32"), kGpu), cpu(config("float32"), kCpu);
+  EXPECT_LT(relative(gpu.reports[0].loss, cpu.reports[0].loss), 0.005);
+  EXPECT_LT(relative(*gpu.reports[0].mining->pool_abs_logit, *cpu.reports[0].mining->pool_abs_logit), 0.005);
+  EXPECT_EQ(gpu.reports[0].mining->distinct_images > 0, true);
+}
+
+TEST(GpuTrainer, Bf16TrainsLikeFloat32) {
+  const Training bf16(config("bf16"), kGpu), float32(config("float32"), kGpu);
+  EXPECT_LT(relative(bf16.reports[0].loss, float32.reports[0].loss), 0.03);
+  EXPECT_LT(relative(bf16.reports[1].loss, float32.reports[1].loss), 0.1);
+}
+
+TEST(GpuTrainer, OtherNetworksTrainInBf16Too) {
+  Config c = config("bf16");
+  c.network.name = "wideresnet";
+  c.network.depth = 10;
+  Config same = c;
+  same.train.precision = "float32";
+  const Training bf16(c, kGpu), float32(same, kGpu);
+  EXPECT_LT(relative(bf16.reports[0].loss, float32.reports[0].loss), 0.03);
+}
+
+TEST(GpuTrainer, ResumesAfterAnEpoch) {
+  const Config c = config("auto");
+  TemporaryFolder folder;
+  Trainer whole(c, data(), kGpu);
+  std::vector<double> losses;
+  bool stored = false;
+  whole.run([&](const EpochReport& report) { losses.push_back(report.loss); },
+            [&] {
+              if (stored) return;
+              stored = true;
+              TensorFile file;
+              whole.store(file);
+              write_safetensors(folder / "state", file);
+            });
+  Trainer second(c, data(), kGpu);
+  second.load(read_safetensors(folder / "state"));
+  ASSERT_EQ(second.epoch(), 1);
+  std::vector<double> rest;
+  second.run([&](const EpochReport& report) { rest.push_back(report.loss); }, [] {});
+  ASSERT_EQ(rest.size(), 1);
+  EXPECT_LT(relative(rest[0], losses[1]), 0.05);  // cuDNN and atomic sums add in no fixed order
+}
+
+// What is trained is a vector towards a target that comes with each call, with a rate that changes.
+TEST(Replay, ARecordedStepIsTheStep) {
+  const auto options = at::TensorOptions(at::kFloat).device(kGpu);
+  at::Tensor x = at::zeros({4}, options), rate = at::zeros({}, options);
+  Replay step([&](const std::vector<at::Tensor>& in) { x.add_(rate * (in[0].sum(0) - x)); }, kGpu);
+  at::Tensor expected = at::zeros({4});
+  for (int i = 0; i < 12; ++i) {
+    const int64_t rows = i == 7 ? 2 : 3;  // one batch is smaller
+    const at::Tensor target = at::arange(4 * rows, at::kFloat).view({rows, 4}) + i;
+    rate.fill_(0.1 * i);
+    step({target.to(kGpu)});
+    expected += static_cast<float>(0.1 * i) * (target.sum(0) - expected);
+  }
+  EXPECT_TRUE(at::allclose(x.cpu(), expected, 1e-5));
+}
+
+TEST(Precision, Bf16AndFloat32MineTheSame) {
+  Config c = config("float32");
+  c.train.epochs = 1;
+  Training training(c, kGpu);
+  Network& network = *training.trainer.network();
+  const at::NoGradGuard no_grad;
+  network.train(false);
+  std::vector<Crop> crops;
+  for (int64_t i = 0; i < 2000; ++i) crops.push_back({i, static_cast<uint64_t>(i)});
+  const at::Tensor images = cut(data().outliers, crops.data(), 2000, data().outlier_cut).to(kGpu);
+  at::manual_seed(3);
+  const at::Tensor w = at::randn({network.feature_count()}).to(kGpu);
+  const auto best = [&](bool bf16) {
+    network.use_bf16(bf16);
+    const at::Tensor scores = (-network.features(images).mv(w).abs()).cpu();
+    TopN top(250);
+    top.offer(scores.data_ptr<float>(), 2000, 0);
+    return top.take();
+  };
+  const auto a = best(true), b = best(false);
+  std::vector<int64_t> both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  EXPECT_GT(both.size(), 225) << "of 250";
+  std::printf("mined by bf16 and by float32: %zu of 250\n", both.size());
+}
+
+}  // namespace
+}  // namespace poem
