@@ -174,6 +174,7 @@ class CountingNetwork : public Network {
   Named parameters() const override { return inner_->parameters(); }
   Named buffers() const override { return inner_->buffers(); }
   void train(bool on) override { inner_->train(on); }
+  void use_bf16(bool on) override { inner_->use_bf16(on); }
   void to(const at::Device& device) override { inner_->to(device); }
   int64_t count = 0;  // images that went through
 

@@ -143,7 +143,8 @@ TEST(Nesterov, ResetForgetsTheVelocity) {
       for (const auto& [name, parameter] : network->parameters()) {
         parameter.mutable_grad() = at::ones_like(parameter);
       }
-      optimiser.step(0.1);
+      optimiser.set_rate(0.1);
+      optimiser.step();
     }
     return network->parameters().front().second.clone();
   };

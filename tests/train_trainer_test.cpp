@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 

@@ -82,6 +82,7 @@ class Density : public Network {
   }
 
   void train(bool on) override { inner_->train(on); }
+  void use_bf16(bool on) override { inner_->use_bf16(on); }
 
   void to(const at::Device& device) override {
     inner_->to(device);
