@@ -135,7 +135,7 @@ TEST_F(StudyFile, ACellThatCannotRunIsNamed) {
   const std::string a = "seeds: [0]\nmethods:\n  - {name: A}\n  - {name: B, set: {";
   expect_refused(a + "objective.name: enrgy}}", {"B, seed 0", "'enrgy'", "nearest is 'energy'"});
   expect_refused(a + "mining.miner: grdy}}", {"B, seed 0", "'grdy'", "known"});
-  expect_refused(a + "}, score: mps}", {"B, seed 0", "'mps'", "nearest is 'msp'"});
+  expect_refused(a + "}, score: msb}", {"B, seed 0", "'msb'", "nearest is 'msp'"});
   expect_refused(a + "train.epoch: 3}}", {"B, seed 0", "train.epoch", "nearest is 'train.epochs'"});
   expect_refused(a + "train.epochs: 0}}", {"B, seed 0", "out of range"});
   expect_refused(a + "data.outliers: }}", {"B, seed 0", "data.outliers is missing"});

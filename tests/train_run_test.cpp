@@ -87,10 +87,12 @@ TEST(Run, TheThresholdKeeps95PercentOfTheValidationImages) {
 
 TEST(Run, ResumedItEndsTheSame) {
   TemporaryFolder folder;
-  start_run(points(), folder / "whole", false, kCpu);
+  Config config = points();
+  config.mining.miner = "random";  // scores nothing, so that Ctrl-C is first noticed after a batch
+  start_run(config, folder / "whole", false, kCpu);
   catch_interrupts();
   std::raise(SIGINT);
-  EXPECT_FALSE(start_run(points(), folder / "cut", false, kCpu).finished);
+  EXPECT_FALSE(start_run(config, folder / "cut", false, kCpu).finished);
   expect_error([&] { detector_path(folder / "cut"); }, {"no detector yet", "--resume"});
   int resumed = 1;
   for (;; ++resumed) {
@@ -101,6 +103,19 @@ TEST(Run, ResumedItEndsTheSame) {
   catch_interrupts();
   std::signal(SIGINT, SIG_DFL);
   EXPECT_EQ(resumed, 8);  // 160 images: 3 batches, 3 epochs
+  expect_same_run(folder / "whole", folder / "cut");
+}
+
+TEST(Run, StoppedWhileTheMinerScoresItEndsTheSame) {
+  TemporaryFolder folder;
+  start_run(points(), folder / "whole", false, kCpu);
+  catch_interrupts();
+  std::raise(SIGINT);
+  EXPECT_FALSE(start_run(points(), folder / "cut", false, kCpu).finished);
+  catch_interrupts();
+  std::signal(SIGINT, SIG_DFL);
+  EXPECT_FALSE(fs::exists(folder / "cut/checkpoint/state.safetensors"));
+  EXPECT_TRUE(resume_run(folder / "cut", kCpu).finished);
   expect_same_run(folder / "whole", folder / "cut");
 }
 

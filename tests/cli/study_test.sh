@@ -19,7 +19,7 @@ methods:
     set: {objective.name: cross_entropy, mining.miner: none}
     score: energy
   - name: POEM
-    set: {mining.miner: thomsbon, train.epochs: ${2:-2}}
+    set: {mining.miner: thompson, train.epochs: ${2:-2}}
 TEXT
 }
 write_study study.yaml
@@ -46,10 +46,10 @@ worked_out() { # NAMES OF FILES...: mean ± sample deviation, in percent, of the
 printed() { sed -n "s/^| $1 | \**\([0-9.]* ± [0-9.]*\).*/\1/p" one/table.md; }
 expect_same "$(printed MSP)" "$(worked_out one/cells/cross_entropy-*/msp-*.json)"
 expect_same "$(printed Energy)" "$(worked_out one/cells/cross_entropy-*/energy-*.json)"
-expect_same "$(printed POEM)" "$(worked_out one/cells/energy-thomsbon-*/energy-*.json)"
+expect_same "$(printed POEM)" "$(worked_out one/cells/energy-thompson-*/energy-*.json)"
 
 # A cell is what poem eval says of its run.
-run=$(ls -d one/runs/energy-thomsbon-seed1-*)
+run=$(ls -d one/runs/energy-thompson-seed1-*)
 expect_ok eval "$run" --id world2d:test:60 --ood ring=world2d:ood:50 --ood other=world2d:ood:40:3 --json
 cmp "$logs/out" one/cells/"$(basename "$run")"/energy-*.json
 
@@ -83,7 +83,7 @@ expect_ok study sets.yaml --out changed
 expect_words "$logs/err" "0 of them to train"
 expect_words changed/results.csv ",60,30,"
 # A run whose config was changed under it is no longer that cell's.
-run=$(ls -d changed/runs/energy-thomsbon-seed1-* | head -1)
+run=$(ls -d changed/runs/energy-thompson-seed1-* | head -1)
 sed -i 's/learning_rate: .*/learning_rate: 0.5/' "$run/config.yaml"
 expect_ok study study.yaml --out changed
 expect_words "$logs/err" "1 of them to train"
@@ -145,12 +145,12 @@ expect_words "$logs/err" "4 of them to train"
 expect_same "$(figures one)" "$(figures two)"
 
 # A training that fails does not keep the others from being finished, and is named.
-sed 's/thomsbon, train.epochs: 2/thomsbon, train.learning_rate: 1000/; s/\[0, 1\]/[0]/' study.yaml >diverges.yaml
+sed 's/thompson, train.epochs: 2/thompson, train.learning_rate: 1000/; s/\[0, 1\]/[0]/' study.yaml >diverges.yaml
 code=0
 poem --quiet study diverges.yaml --out diverges >"$logs/out" 2>"$logs/err" || code=$?
 expect_same $code 2
 expect_same "$(wc -l <"$logs/err")" 1
-expect_words "$logs/err" "diverges.yaml: POEM, seed 0" "exit code 2" "logs/energy-thomsbon-seed0"
+expect_words "$logs/err" "diverges.yaml: POEM, seed 0" "exit code 2" "logs/energy-thompson-seed0"
 [ -e diverges/cells/cross_entropy-*/msp-*.json ] || fail "the other network was not scored"
 [ ! -e diverges/table.md ] || fail "a table with a row missing"
 
