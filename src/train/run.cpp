@@ -130,7 +130,7 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     return inputs.test && every > 0 && epoch % every == 0;
   };
   const auto report = [&](const EpochReport& figures) {
-    json line = to_json(figures);
+    nlohmann::ordered_json line = to_json(figures);  // the results keep the order of their sets
     if (evaluates(figures.epoch)) {
       const Detector detector = make_detector(config, data, trainer);
       line["results"] = to_json(evaluate(detector, config.score, inputs.test->id, inputs.test->ood));
