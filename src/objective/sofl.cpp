@@ -20,7 +20,8 @@ class Sofl : public Objective {
     const at::Tensor classification = at::cross_entropy_loss(id_logits, labels);
     const int64_t first = outlier_logits.size(1) - settings_.reject_classes;
     const at::Tensor own = outlier_logits.argmax(1);
-    const at::Tensor drawn = first + (chance * settings_.reject_classes).to(at::kLong);
+    const int64_t last = settings_.reject_classes - 1;  // where chance was rounded up to 1
+    const at::Tensor drawn = first + (chance * settings_.reject_classes).to(at::kLong).clamp_max(last);
     const at::Tensor labels_out = at::where(own >= first, own, drawn);
     const at::Tensor rejection =
         mean_of(-at::log_softmax(outlier_logits, 1).gather(1, labels_out.unsqueeze(1)));
