@@ -77,6 +77,13 @@ TEST_F(Folder, OneFolderHasNoLabels) {
   EXPECT_TRUE(set.pixels[1].equal(planes(2)));
 }
 
+TEST_F(Folder, AnImageBesideTheClassesIsAnError) {
+  put("cat/a.png", png(1));
+  put("dog/a.png", png(2));
+  put("stray.png", png(3));
+  expect_error(reading(), {folder.path(), "beside and inside"});
+}
+
 TEST_F(Folder, FoldersThatAllShareAreNoClasses) {
   put("set/images/1.png", png(1));
   EXPECT_FALSE(read_images(folder.path()).labelled());

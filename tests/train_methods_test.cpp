@@ -5,9 +5,11 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "core/file.h"
+#include "data/pool.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 #include "train/run.h"
@@ -34,7 +36,8 @@ const std::vector<std::vector<std::string>> kMethods = {
     {"objective.name=oe", "objective.beta=0.5", "mining.miner=random", "score=msp"},
     {"objective.name=sofl", "objective.beta=5", "mining.miner=random", "train.pretrain=1"},
     {"objective.name=ccu", "mining.miner=random", "objective.components=5", "score=msp"},
-    {"objective.name=outlier_class", "objective.beta=1", "mining.miner=greedy", "mining.skip=0.1"},
+    {"objective.name=outlier_class", "objective.beta=1", "mining.miner=greedy", "mining.skip=0.1",
+     "score=reject"},
     {"objective.name=outlier_class", "objective.beta=1", "mining.miner=thompson"},
     {"objective.name=outlier_class", "objective.beta=1", "mining.miner=logit"},
     {"mining.miner=mean"},
@@ -45,41 +48,81 @@ const std::vector<std::vector<std::string>> kMethods = {
 
 struct Trained {
   explicit Trained(const Config& c) : config(c), data(load_training_data(c)), trainer(config, data, kCpu) {}
-  bool run(int64_t stop_after = 0, TensorFile* state = nullptr) {
-    return trainer.run([&](const EpochReport& report) { reports.push_back(report); },
-                       [&] {
-                         if (state == nullptr || trainer.epoch() != stop_after) return;
-                         TensorFile live;
-                         trainer.store(live);
-                         write_safetensors(folder / "state",
-                                           live);  // a copy: training goes on in the tensors
-                         *state = read_safetensors(folder / "state");
-                       });
+  // Up to the end, or for so many batches.
+  bool run(int64_t batches = -1) {
+    return trainer.run([&](const EpochReport& report) { reports.push_back(report); }, [] {},
+                       [&] { return batches-- == 1; });
   }
-  TemporaryFolder folder;
+  // A copy: training goes on in the tensors themselves.
+  TensorFile state() const {
+    const TemporaryFolder folder;
+    TensorFile live;
+    trainer.store(live);
+    write_safetensors(folder / "state", live);
+    return read_safetensors(folder / "state");
+  }
   Config config;
   TrainingData data;
   Trainer trainer;
   std::vector<EpochReport> reports;
 };
 
+// Stopped in the middle of the first epoch that has outliers, and at the end of an epoch.
 TEST(Methods, TrainAndResumeToTheSameBits) {
   for (const auto& method : kMethods) {
-    Trained whole(base(method)), rest(base(method));
-    TensorFile middle;
-    ASSERT_TRUE(whole.run(1, &middle)) << method[0];
-    rest.trainer.load(middle);
-    ASSERT_TRUE(rest.run());
+    Trained whole(base(method));
+    ASSERT_TRUE(whole.run()) << method[0];
     ASSERT_EQ(whole.reports.size(), static_cast<size_t>(whole.trainer.epochs()));
     EXPECT_TRUE(std::isfinite(whole.reports.back().loss)) << method[0];
-    TensorFile a, b;
-    whole.trainer.store(a);
-    rest.trainer.store(b);
-    for (const auto& [name, tensor] : a.tensors) {
-      if (name == "seconds") continue;
-      EXPECT_TRUE(at::equal(tensor, b.tensor(name))) << method[0] << " " << name;
+    const TensorFile expected = whole.state();
+    const int64_t first = 3 * whole.config.train.pretrain;  // three batches an epoch
+    for (const int64_t batches : {first + 2, first + 3}) {
+      Trained cut_short(base(method)), rest(base(method));
+      ASSERT_FALSE(cut_short.run(batches)) << method[0];
+      rest.trainer.load(cut_short.state());
+      ASSERT_TRUE(rest.run());
+      const TensorFile got = rest.state();
+      for (const auto& [name, tensor] : expected.tensors) {
+        if (name == "seconds") continue;
+        EXPECT_TRUE(at::equal(tensor, got.tensor(name))) << method[0] << " " << batches << " " << name;
+      }
     }
   }
+}
+
+// NTOM: of the pool those with the smallest p(K+1), after the skipped ones, by the network as it is then.
+TEST(Methods, GreedyMinesTheOutliersLeastTakenForSuch) {
+  Trained training(base(kMethods[3]));
+  ASSERT_FALSE(training.run(3));  // one epoch: the next one's choice is made with these weights
+  const auto pool = draw_pool(training.data.outliers.size(), 100, 0, 1);
+  const at::NoGradGuard no_grad;
+  Network& network = *training.trainer.network();
+  network.train(false);
+  const at::Tensor pixels = cut(training.data.outliers, pool.data(), 100, training.data.outlier_cut);
+  const at::Tensor p = network.logits(network.features(pixels)).softmax(1).select(1, 8);
+  std::vector<std::pair<float, int64_t>> order;
+  for (int64_t i = 0; i < 100; ++i) order.emplace_back(p[i].item<float>(), i);
+  std::sort(order.begin(), order.end());
+  std::set<uint64_t> expected;
+  for (int64_t i = 10; i < 10 + 72; ++i) expected.insert(pool[order[i].second].seed);
+  ASSERT_FALSE(training.run(1));
+  std::set<uint64_t> mined;
+  for (const Crop& crop : training.trainer.mined()) mined.insert(crop.seed);
+  EXPECT_EQ(mined, expected);
+}
+
+// No fit and no choice sees a test set, also when it is evaluated on all along.
+TEST(Methods, TestSetsLeaveNoTraceInTheDetector) {
+  TemporaryFolder folder;
+  Config config = base({"mining.miner=random", "score=mahalanobis", "train.evaluate_every=1"});
+  config.data.test = "world:test:40";
+  config.data.ood = {"digits=world:digits:30"};
+  ASSERT_TRUE(start_run(config, folder / "clean", false, kCpu).finished);
+  config.data.ood = {"digits=world:train:64", "noise=world:scenes:20"};
+  ASSERT_TRUE(start_run(config, folder / "poisoned", false, kCpu).finished);
+  EXPECT_EQ(read_file(folder / "clean/detector.safetensors"),
+            read_file(folder / "poisoned/detector.safetensors"));
+  EXPECT_NE(read_file(folder / "clean/results.json"), read_file(folder / "poisoned/results.json"));
 }
 
 TEST(Methods, LearnOnlyWithTheirOwnOutputs) {
@@ -120,6 +163,14 @@ TEST(Pretraining, IsAStageOfItsOwnOnIdAlone) {
 TEST(Methods, WhatDoesNotFitTogetherIsAnError) {
   expect_error([] { base({"objective.name=oe", "mining.miner=none"}); }, {"oe", "mining.miner"});
   expect_error([] { base({"mining.miner=logit"}); }, {"logit", "outlier_class"});
+  expect_error([] { base({"mining.miner=greedy", "score=knn"}); }, {"greedy", "knn"});
+  expect_error([] { base({"train.warmup=2"}); }, {"train.warmup", "2"});
+  TemporaryFolder folder;
+  expect_error(
+      [&] {
+        start_run(base({"objective.name=ccu", "mining.miner=random"}), folder / "x", false, kCpu);
+      },
+      {"'energy'", "linear", "msp"});
   expect_error([] { base({"mining.miner=greedly"}); }, {"greedly", "greedy"});
   expect_error([] { base({"objective.name=ou"}); }, {"'ou'", "oe"});
 }

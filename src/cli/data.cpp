@@ -89,6 +89,12 @@ void fetch(const Options& options) {
   if (!set.withdrawn.empty() && options.sources.empty()) {
     throw Error(set.name, "cannot be fetched: " + set.withdrawn, "use another set, imagenet-64 for instance");
   }
+  for (const std::string& source : options.sources) {
+    if (set.downloads.size() > 1 && source.back() != '/') {
+      throw Error(source, fmt::format("is one file, {} has {}", set.name, set.downloads.size()),
+                  "name the folder they lie in, with a / at the end");
+    }
+  }
   for (KnownFile file : set.downloads) {
     if (!options.sources.empty()) file.sources = options.sources;
     for (std::string& url : file.sources) {

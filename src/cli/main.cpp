@@ -23,6 +23,7 @@ void add_overrides(CLI::App& command, std::vector<std::string>& set) {
   command.add_option("--set", set, "Override a key of the config: --set train.epochs=3 (may be repeated)")
       ->type_name("KEY=VALUE")
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
       .add_option_function<int64_t>(
@@ -51,6 +52,9 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_theory(app);
   poem::add_info(app);
   poem::add_config(app);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->footer(command->get_footer() + "\nAlso: --device, --threads and --quiet (poem --help).");
+  }
 }
 
 // CLI11 tells of a mistyped command only that one is required.

@@ -23,7 +23,7 @@ void run(const Options& options, const CommonOptions& common) {
   std::string folder = options.resume;
   if (options.resume.empty()) {
     if (options.config.empty() || options.out.empty()) {
-      throw Error("poem train", "needs CONFIG and --out RUN, or --resume RUN", "see poem train --help");
+      throw Error("train", "needs CONFIG and --out RUN, or --resume RUN", "see poem train --help");
     }
     folder = options.out;
     outcome = start_run(read_config(options.config, options.set), folder, options.force, device);

@@ -13,7 +13,16 @@ class Error : public std::runtime_error {
  public:
   // `where` is a file, key or option; an empty `remedy` is left out of the message.
   Error(const std::string& where, const std::string& what, const std::string& remedy = "")
-      : std::runtime_error(where + ": " + what + (remedy.empty() ? "" : " (" + remedy + ")")) {}
+      : std::runtime_error(printable(where + ": " + what + (remedy.empty() ? "" : " (" + remedy + ")"))) {}
+
+ private:
+  // A file's content or name in a message may hold anything.
+  static std::string printable(std::string text) {
+    for (char& c : text) {
+      if (static_cast<unsigned char>(c) < ' ') c = c == '\n' ? ' ' : '?';
+    }
+    return text;
+  }
 };
 
 }  // namespace poem

@@ -17,6 +17,9 @@ std::vector<NamedPath> named_paths(const std::string& option, const std::vector<
       throw Error(option, fmt::format("'{}' is not NAME=PATH", entry), "write for instance svhn=data/svhn");
     }
     all.push_back({entry.substr(0, equals), entry.substr(equals + 1)});
+    if (all.back().name == "mean") {
+      throw Error(option, "the name 'mean' is that of the mean over all sets", "choose another");
+    }
     if (!names.insert(all.back().name).second) {
       throw Error(option, fmt::format("the name '{}' is given twice", all.back().name),
                   "give each set a name of its own");

@@ -27,7 +27,8 @@ std::atomic<bool> interrupt_seen{false};
 
 void note_interrupt(int) {
   interrupt_seen = true;
-  constexpr char kText[] = "\nstopping after this batch; Ctrl-C again ends at once, without saving\n";
+  constexpr char kText[] =
+      "\nstopping as soon as nothing is lost; Ctrl-C again ends at once, without saving\n";
   if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;  // nobody to tell
   std::signal(SIGINT, SIG_DFL);
 }

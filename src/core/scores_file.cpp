@@ -78,7 +78,12 @@ std::vector<float> read_lines(const std::string& path) {
 }
 
 std::vector<float> read_array(const std::string& path) {
-  const at::Tensor values = read_npy(path).to(at::kFloat).contiguous();
+  const at::Tensor array = read_npy(path);
+  if (array.numel() != array.size(0)) {
+    throw Error(path, fmt::format("has shape {}", fmt::join(array.sizes(), "×")),
+                "give one score an input; poem posthoc makes scores of features");
+  }
+  const at::Tensor values = array.to(at::kFloat).contiguous();
   std::vector<float> scores(values.data_ptr<float>(), values.data_ptr<float>() + values.numel());
   for (size_t i = 0; i < scores.size(); ++i) {
     if (std::isnan(scores[i])) throw Error(path, fmt::format("the score at index {} is NaN", i), "remove it");

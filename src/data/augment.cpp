@@ -152,6 +152,10 @@ void check(const ImageSet& images, const Crop* crops, int64_t count) {
   }
 }
 
+bool jitters(const Augmentation& a) {
+  return a.brightness > 0 || a.contrast > 0 || a.saturation > 0 || a.hue > 0;
+}
+
 bool shrinks(const ImageSet& images, const Augmentation& a) {
   return a.resize && std::max(images.height(), images.width()) > a.size;
 }
@@ -184,9 +188,7 @@ Augmentation plain(int64_t size) {
   return a;
 }
 
-bool jitters(const Augmentation& a) {
-  return a.brightness > 0 || a.contrast > 0 || a.saturation > 0 || a.hue > 0;
-}
+bool only_moves(const Augmentation& a) { return !jitters(a) && a.grey == 0 && a.min_area >= 1; }
 
 at::Tensor crop_places(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& a) {
   check(images, crops, count);

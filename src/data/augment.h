@@ -40,7 +40,7 @@ Augmentation plain(int64_t size);
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
 
 // Whether cut() changes colours, which it does on the CPU alone.
-bool jitters(const Augmentation& augmentation);
+bool only_moves(const Augmentation& augmentation);
 
 // What the seeds decide, for who cuts elsewhere: int32 n×4, a row being the image, the row and the column of
 // it (resized where that is asked for) at which the crop starts, which may be negative, and 1 for mirrored.

@@ -23,7 +23,7 @@ constexpr uint64_t kMostPixels = uint64_t{1} << 28;
 
 [[noreturn]] void undecodable(const std::string& where, const std::string& reason) {
   throw Error(where, "cannot be decoded: " + reason,
-              "replace the file, or leave such images out with --skip-bad");
+              "replace the file, or leave such images out with --skip-bad, in a config data.skip_bad: true");
 }
 
 // Both libraries report errors by leaving through longjmp, so the functions between setjmp and the library's

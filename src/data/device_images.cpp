@@ -49,7 +49,7 @@ DeviceImages::DeviceImages(const ImageSet& images, at::Device device) : images_(
 
 at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentation& a) const {
 #ifdef POEM_HAS_CUDA
-  if (resident_.defined() && !jitters(a)) {
+  if (resident_.defined() && only_moves(a)) {
     const at::Tensor places = crop_places(images_, crops, count, a).pin_memory();
     return cut_on_gpu(resident_, places.to(device_, /*non_blocking=*/true), a);
   }

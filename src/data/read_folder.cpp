@@ -44,7 +44,8 @@ Labels visit_folder(const std::string& path, const ReadOptions& options, const S
   const std::vector<std::string> images = list_images(path);
   Progress bar("reading " + path, static_cast<int64_t>(images.size()), "images");
   for (const std::string& image : images) {
-    files.add(image, fs::path(image).parent_path().lexically_relative(path).string());
+    const std::string folder = fs::path(image).parent_path().lexically_relative(path).string();
+    files.add(image, folder == "." ? "" : folder);
     bar.advance(1);
   }
   return files.finish();

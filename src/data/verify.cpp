@@ -40,7 +40,9 @@ Tree look_through(const fs::path& top, const Manifest& manifest) {
   Tree tree;
   tree[top];
   std::error_code code;
-  auto entry = fs::recursive_directory_iterator(top, fs::directory_options::follow_directory_symlink, code);
+  auto entry = fs::recursive_directory_iterator(
+      top, fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied,
+      code);
   for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
     stop_if_interrupted();
     if (entry->is_directory()) {
@@ -50,7 +52,10 @@ Tree look_through(const fs::path& top, const Manifest& manifest) {
     Folder& folder = tree[entry->path().parent_path()];
     const std::string name = entry->path().filename().string();
     if (is_image_name(name)) ++folder.images;
-    if (names.count(name) > 0) folder.known[name] = static_cast<int64_t>(entry->file_size());
+    if (names.count(name) == 0) continue;
+    std::error_code unreadable;  // a link to nowhere, for one: there, and not whole
+    const auto size = entry->file_size(unreadable);
+    folder.known[name] = unreadable ? 0 : static_cast<int64_t>(size);
   }
   if (code) throw Error(top.string(), "cannot be listed: " + code.message(), "check its permissions");
   return tree;

@@ -50,7 +50,7 @@ NetworkSpec network_from(const json& j) {
 void Detector::for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const {
   const at::NoGradGuard no_grad;
   network->train(false);
-  const auto classes = static_cast<int64_t>(class_names.size());
+  const int64_t classes = network->classifies() ? static_cast<int64_t>(class_names.size()) : 0;
   for_each_block(images, size, network->parameters().front().second.device(), [&](const at::Tensor& pixels) {
     const at::Tensor features = network->features(pixels), outputs = network->logits(features).cpu();
     use({outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes), features.cpu(),
@@ -59,7 +59,8 @@ void Detector::for_each_batch(const ImageSet& images, const std::function<void(c
 }
 
 at::Tensor Detector::logits(const ImageSet& images) const {
-  std::vector<at::Tensor> blocks = {at::empty({0, static_cast<int64_t>(class_names.size())})};
+  const int64_t classes = network->classifies() ? static_cast<int64_t>(class_names.size()) : 0;
+  std::vector<at::Tensor> blocks = {at::empty({0, classes})};
   for_each_batch(images, [&](const Batch& batch) { blocks.push_back(batch.logits); });
   return at::cat(blocks);
 }
@@ -77,8 +78,9 @@ std::vector<Verdict> Detector::judge(const ImageSet& images) const {
   std::vector<Verdict> verdicts;
   verdicts.reserve(images.size());
   for_each_batch(images, [&](const Batch& batch) {
-    const at::Tensor likely = batch.logits.argmax(1);
-    const at::Tensor labels = network->classifies() ? likely : at::full_like(likely, -1);
+    const int64_t count = batch.features.size(0);
+    const at::Tensor labels =
+        network->classifies() ? batch.logits.argmax(1) : at::full({count}, -1, at::kLong);
     const std::vector<float> scores = to_floats((*score)(batch));
     for (size_t i = 0; i < scores.size(); ++i)
       verdicts.push_back({labels.data_ptr<int64_t>()[i], scores[i], scores[i] >= *threshold});

@@ -52,7 +52,7 @@ Scores score_images(const Detector& detector, const std::vector<std::shared_ptr<
                     const ImageSet& images, std::vector<at::Tensor>* labels = nullptr) {
   Scores result(scores.size());
   detector.for_each_batch(images, [&](const Batch& batch) {
-    if (labels) labels->push_back(batch.logits.argmax(1));
+    if (labels && detector.network->classifies()) labels->push_back(batch.logits.argmax(1));
     for (size_t i = 0; i < scores.size(); ++i) {
       const std::vector<float> block = to_floats((*scores[i])(batch));
       result[i].insert(result[i].end(), block.begin(), block.end());

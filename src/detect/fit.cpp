@@ -13,6 +13,7 @@ namespace {
 Head head_of(const Detector& detector) {
   const auto classes = static_cast<int64_t>(detector.class_names.size());
   Head head;
+  if (detector.network->spec().head != "linear") return head;
   for (const auto& [name, tensor] : detector.network->parameters()) {
     if (name == "linear.weight") head.weight = tensor.detach().narrow(0, 0, classes).cpu();
     if (name == "linear.bias") head.bias = tensor.detach().narrow(0, 0, classes).cpu();
@@ -23,8 +24,10 @@ Head head_of(const Detector& detector) {
 Training training_of(const Detector& detector, const IdImages& images) {
   std::vector<at::Tensor> features;
   detector.for_each_batch(images.train, [&](const Batch& batch) { features.push_back(batch.features); });
-  return {at::cat(features), images.train.labels, head_of(detector), detector.network.get(),
-          images.train,      images.held_out,     detector.size};
+  return {at::cat(features),      images.train.labels,
+          head_of(detector),      static_cast<int64_t>(detector.class_names.size()),
+          detector.network.get(), images.train,
+          images.held_out,        detector.size};
 }
 
 }  // namespace

@@ -35,36 +35,37 @@ struct Entry {
   unsigned needs;
 };
 
-const Registry<Entry> kScores("score",
-                              {
-                                  {"msp", {make_msp, kClasses}},
-                                  {"maxlogit", {make_maxlogit, kClasses}},
-                                  {"energy", {make_energy, kClasses}},
-                                  {"mds", {make_mds, kTraining}},
-                                  {"rmds", {make_rmds, kTraining}},
-                                  {"knn", {make_knn, kTraining}},
-                                  {"react", {make_react, kTraining | kLinear}},
-                                  {"dice", {make_dice, kTraining | kLinear}},
-                                  {"ash", {make_ash, kTraining | kLinear}},
-                                  {"scale", {make_scale, kTraining | kLinear}},
-                                  {"vim", {make_vim, kTraining | kLinear}},
-                                  {"gen", {make_gen, kClasses}},
-                                  {"fdbd", {make_fdbd, kTraining | kLinear}},
-                                  {"ssd", {make_ssd, kTraining}},
-                                  {"reject", {make_reject, kRejects}},
-                                  {"odin", {make_odin, kClasses | kNetwork}},
-                                  {"mahalanobis", {make_mahalanobis, kTraining | kNetwork | kHeldOut}},
-                              });
+const Registry<Entry> kScores("score", {
+                                           {"msp", {make_msp, kClasses}},
+                                           {"maxlogit", {make_maxlogit, kClasses}},
+                                           {"energy", {make_energy, kClasses | kLinear}},
+                                           {"mds", {make_mds, kTraining}},
+                                           {"rmds", {make_rmds, kTraining}},
+                                           {"knn", {make_knn, kTraining}},
+                                           {"react", {make_react, kTraining | kLinear}},
+                                           {"dice", {make_dice, kTraining | kLinear}},
+                                           {"ash", {make_ash, kTraining | kLinear}},
+                                           {"scale", {make_scale, kTraining | kLinear}},
+                                           {"vim", {make_vim, kTraining | kLinear}},
+                                           {"gen", {make_gen, kClasses}},
+                                           {"fdbd", {make_fdbd, kTraining | kLinear}},
+                                           {"ssd", {make_ssd, kTraining}},
+                                           {"reject", {make_reject, kRejects}},
+                                           {"odin", {make_odin, kClasses | kNetwork}},
+                                           {"mahalanobis",
+                                            {make_mahalanobis, kClasses | kTraining | kNetwork | kHeldOut}},
+                                       });
 
 void check_needs(const std::string& name, unsigned available) {
   const unsigned missing = kScores.find(name).needs & ~available;
   const std::string where = "score '" + name + "'";
   if (missing & kClasses) {
     throw Error(where, "needs outputs for the classes, this network was trained without",
-                "use one of its features: ssd, mds, rmds, knn, mahalanobis");
+                "use one of its features: ssd, mds, rmds, knn");
   }
   if (missing & kLinear) {
-    throw Error(where, "needs a network whose last layer is linear", "use one of the outputs: msp, energy");
+    throw Error(where, "needs a network whose last layer is linear",
+                "use one of the outputs: msp, maxlogit, gen");
   }
   if (missing & kRejects) {
     throw Error(where, "needs outputs beyond the classes, this network has none",

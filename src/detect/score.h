@@ -40,7 +40,8 @@ struct Head {
 // What scores are fitted on: ID data only.
 struct Training {
   at::Tensor features, labels;  // of the training inputs: float32 N×m and int64 N
-  Head head;
+  Head head;                    // not defined where the last layer is not linear
+  int64_t classes = 0;
   Network* network = nullptr;  // null where only features are known; what follows is then empty
   ImageSet images, held_out;   // those trained on, and ID images that were not
   int64_t size = 0;            // side of the network's input

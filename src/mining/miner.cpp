@@ -108,7 +108,8 @@ std::unique_ptr<Miner> make_miner(const std::string& name) { return kMiners.find
 void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image, double skip) {
   const int64_t offered = std::max<int64_t>(0, available(pool, max_per_image) - skipped(pool, skip));
   if (select > offered) {
-    throw Error("mining.select", fmt::format("is {}, but the pool offers only {}", select, offered),
+    throw Error("mining.select",
+                fmt::format("{} outliers are to be mined, the pool offers only {}", select, offered),
                 "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
   }
 }

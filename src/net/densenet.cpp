@@ -68,7 +68,8 @@ class DenseNet : public Backbone {
                   fmt::format("images of {}×{} pixels vanish when densenet halves them twice", height, width),
                   "give at least 4×4");
 #ifdef POEM_HAS_CUDA
-    if (bf16() && (training() || inference()) && !collecting() && cuda_fits(images)) return extract_bf16(images);
+    if (bf16() && (training() || inference()) && !collecting() && cuda_fits(images))
+      return extract_bf16(images);
 #endif
     if (!inference() || !images.is_cpu() || collecting()) return extract(images);
     // What a few images grow to in a block stays in the cache.

@@ -89,6 +89,7 @@ class Density : public Network {
     for (auto& [name, tensor] : buffers()) tensor.set_data(tensor.to(device));
   }
 
+  bool prepares() const override { return true; }
   void prepare(const at::Tensor& id_images, const at::Tensor& outlier_images) override;
 
   // The mixtures take a step of their own rate, and outliers stay at least twice as wide as any ID Gaussian.

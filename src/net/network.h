@@ -56,6 +56,7 @@ class Network {
   virtual void use_bf16(bool on) = 0;
 
   // What some networks learn from images before the first step, and beside gradient descent after each.
+  virtual bool prepares() const { return false; }
   virtual void prepare(const at::Tensor& /*id_images*/, const at::Tensor& /*outlier_images*/) {}
   virtual void after_step() {}
 

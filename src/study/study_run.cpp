@@ -118,7 +118,8 @@ class StudyRun {
       stop_if_interrupted();
       if (!options_.force && scored(cell)) continue;
       Config config = cell.config;
-      config.seed = 0;  // one seed stands for all, and one score
+      config.seed = 0;  // one seed stands for all, and one score; the check itself is made on the CPU
+      config.train.precision = "float32";
       config.score = network(cell).config.score;
       if (!seen.insert(to_yaml(config)).second) continue;
       spdlog::info("checking {}", cell_name(study_, cell));

@@ -64,9 +64,14 @@ std::string counts_text(const CellResult& cell) {
 }
 
 std::string note_text(const Study& study, const std::vector<CellResult>& results) {
+  const bool minutes = std::any_of(study.columns.begin(), study.columns.end(),
+                                   [](const StudyColumn& column) { return column.figure == "minutes"; });
   std::string note = fmt::format(
-      "Percent; last epoch; mean ± standard deviation over {} seed{} ({}) of the mean over the OOD sets.",
-      study.seeds.size(), study.seeds.size() == 1 ? "" : "s", fmt::join(study.seeds, ", "));
+      "Percent{}; last epoch; mean over the OOD sets unless one is named; mean ± standard deviation over {} "
+      "seed{} "
+      "({}).",
+      minutes ? " or minutes" : "", study.seeds.size(), study.seeds.size() == 1 ? "" : "s",
+      fmt::join(study.seeds, ", "));
   for (size_t setting = 0; setting < study.settings.size(); ++setting) {
     const auto cell = std::find_if(results.begin(), results.end(),
                                    [&](const CellResult& c) { return c.setting == setting; });

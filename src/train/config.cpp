@@ -48,6 +48,12 @@ void check(const Config& c, const std::string& path) {
   if (c.network.mean.size() != c.network.std.size()) {
     fail("network.mean and network.std differ in length", "give one number a channel in both");
   }
+  for (const int64_t epochs : {c.train.epochs, c.train.pretrain}) {
+    if (epochs > 0 && c.train.warmup >= epochs) {
+      fail(fmt::format("train.warmup is {}, a stage has {} epochs", c.train.warmup, epochs),
+           "warm up in fewer epochs than are trained");
+    }
+  }
   for (size_t i = 1; i < c.train.milestones.size(); ++i) {
     if (c.train.milestones[i] <= c.train.milestones[i - 1])
       fail("train.milestones do not ascend", "sort them");

@@ -24,7 +24,7 @@ namespace poem {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr const char* kMark = "config.yaml";  // a folder with it is a run
 
@@ -59,19 +59,45 @@ class Lock {
   int descriptor_;
 };
 
-// The lines of metrics.jsonl for epochs that the checkpoint holds; a kill may have left later or half ones.
-std::string kept_metrics(const std::string& path, int64_t epochs) {
-  std::string kept;
-  if (!fs::exists(path)) return kept;
-  std::istringstream lines(read_file(path));
-  for (std::string line; std::getline(lines, line);) {
-    const json entry = json::parse(line, nullptr, false);
-    if (!entry.is_object() || !entry.contains("epoch") || !entry["epoch"].is_number_integer()) break;
-    if (entry["epoch"].get<int64_t>() > epochs) break;
-    kept += line + "\n";
+// metrics.jsonl: a line an epoch.
+class Metrics {
+ public:
+  // Goes on with the lines for epochs that the checkpoint holds; a kill may have left later or half ones.
+  Metrics(std::string path, int64_t epochs) : path_(std::move(path)) {
+    if (!fs::exists(path_)) return;
+    std::istringstream text(read_file(path_));
+    for (std::string line; std::getline(text, line);) {
+      const ordered_json entry = ordered_json::parse(line, nullptr, false);
+      if (!entry.is_object() || !entry.contains("epoch") || !entry["epoch"].is_number_integer()) break;
+      if (entry["epoch"].get<int64_t>() > epochs) break;
+      lines_.push_back(entry);
+    }
   }
-  return kept;
-}
+
+  void add(const ordered_json& line) {
+    lines_.push_back(line);
+    write();
+  }
+
+  bool has_results() const { return lines_.empty() || lines_.back().contains("results"); }
+
+  void set_results(const ordered_json& results) {
+    lines_.back()["results"] = results;
+    write();
+  }
+
+ private:
+  void write() const {
+    std::string text;
+    for (const ordered_json& line : lines_) {
+      text += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    }
+    write_file(path_, text);
+  }
+
+  std::string path_;
+  std::vector<ordered_json> lines_;
+};
 
 Detector bare_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
   return {trainer.network(), nullptr, std::nullopt, data.id.class_names, config.data.size};
@@ -125,28 +151,30 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     read_checkpoint(folder.checkpoint, trainer, data, device);
     spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
   }
-  std::string metrics = kept_metrics(folder.metrics, trainer.epoch());
-  const auto evaluates = [&, every = config.train.evaluate_every](int64_t epoch) {
-    return inputs.test && every > 0 && epoch % every == 0;
-  };
+  Metrics metrics(folder.metrics, trainer.epoch());
   const auto report = [&](const EpochReport& figures) {
-    nlohmann::ordered_json line = to_json(figures);  // the results keep the order of their sets
-    if (evaluates(figures.epoch)) {
-      const Detector detector = make_detector(config, data, trainer);
-      line["results"] = to_json(evaluate(detector, config.score, inputs.test->id, inputs.test->ood));
-    }
-    metrics += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    write_file(folder.metrics, metrics);
+    metrics.add(to_json(figures));
     spdlog::info(to_text(figures, trainer.epochs()));
   };
+  // The test sets come after the checkpoint: whatever ends the evaluation, the epoch is kept.
+  const auto evaluate_epoch = [&] {
+    const int64_t every = config.train.evaluate_every, epoch = trainer.epoch();
+    if (!inputs.test || every == 0 || epoch == 0 || epoch % every != 0 || metrics.has_results()) return;
+    const Detector detector = make_detector(config, data, trainer);
+    metrics.set_results(to_json(evaluate(detector, config.score, inputs.test->id, inputs.test->ood)));
+  };
+  const auto checkpoint = [&] {
+    write_checkpoint(folder.checkpoint, trainer, data, device);
+    evaluate_epoch();
+  };
   try {
-    if (!trainer.run(report, [&] { write_checkpoint(folder.checkpoint, trainer, data, device); })) {
-      return {false, std::nullopt};
-    }
+    evaluate_epoch();  // of a run that was stopped while it did
+    if (!trainer.run(report, checkpoint)) return {false, std::nullopt};
     catch_interrupts();  // Ctrl-C during the last batch had nothing left to stop; a later one ends what
                          // follows
     return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};
-  } catch (const Interrupted&) {  // while nothing was trained: the last checkpoint is where it stands
+  } catch (const Interrupted&) {  // while outliers were scored or a test set: the checkpoint has all that was
+                                  // trained
     return {false, std::nullopt};
   }
 }

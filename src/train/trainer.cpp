@@ -55,7 +55,6 @@ std::shared_ptr<Network> build_network(const Config& config, const Objective& ob
   spec.classes = objective.outputs(static_cast<int64_t>(id.class_names.size()));
   std::shared_ptr<Network> network = make_network(spec, config.seed);
   network->to(device);
-  network->use_bf16(computes_in_bf16(config.train.precision, device));
   return network;
 }
 
@@ -89,6 +88,8 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
                   const std::function<void()>& checkpoint, const std::function<bool()>& stop) {
   const auto seed = static_cast<uint64_t>(config_.seed);
   const FeatureExtractor extract = extractor();
+  const bool bf16 = computes_in_bf16(config_.train.precision, device_);
+  network_->use_bf16(bf16);
   if (epoch_ == 0 && batch_ == 0) prepare_network();
   while (epoch_ < epochs()) {
     const std::vector<Crop> id = id_crops(data_, seed, epoch_);  // D_in, in this epoch's order
@@ -106,6 +107,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       diagnostics_ = mined.diagnostics;
     }
     if (!train_epoch(id, stop)) {  // one epoch of L_cls + β L_reg
+      network_->use_bf16(false);
       checkpoint();
       return false;
     }
@@ -113,9 +115,8 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       const Stopwatch watch(queue_seconds_);
       queue_.push(epoch_, id, mined_, extract);  // Q: the last epochs' φ(x); from it Φ and the posterior
     }
-    network_->use_bf16(false);  // what is reported is what a detector of these weights would do
+    network_->use_bf16(false);  // who looks at the network from outside sees what the detector will be
     report(summary());
-    network_->use_bf16(computes_in_bf16(config_.train.precision, device_));
     ++epoch_;
     batch_ = 0;
     diagnostics_.reset();
@@ -123,8 +124,9 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
     mine_seconds_ = train_seconds_ = queue_seconds_ = 0;
     checkpoint();
     if (stop() && epoch_ < epochs()) return false;
+    network_->use_bf16(bf16);
   }
-  network_->use_bf16(false);  // the detector computes in float32
+  network_->use_bf16(false);
   return true;
 }
 
@@ -190,11 +192,11 @@ MiningTask Trainer::mining_task(const std::vector<Crop>& pool, const FeatureExtr
 // Some networks (net/density.cpp) learn from images before any training: from crops such as they will see.
 void Trainer::prepare_network() {
   constexpr int64_t kMost = 10000;
-  if (objective_->head() != "density") return;
+  if (!network_->prepares()) return;
   const auto seed = static_cast<uint64_t>(config_.seed);
   std::vector<Crop> id;
-  for (int64_t epoch = 0; static_cast<int64_t>(id.size()) < kMost;
-       ++epoch) {  // few images: several crops each
+  // Few images give several crops each.
+  for (int64_t epoch = 0; static_cast<int64_t>(id.size()) < kMost; ++epoch) {
     const std::vector<Crop> crops = id_crops(data_, seed, epoch);
     id.insert(id.end(), crops.begin(), crops.end());
   }

@@ -43,13 +43,15 @@ class Mahalanobis : public Score {
     fit_layers(training);
     Network& network = *training.network;
     ImageSet few = training.held_out;
-    few.pixels = few.pixels.narrow(0, 0, std::min(kHeldOutImages, few.size()));
+    // Evenly over all of them: they may lie class by class.
+    const int64_t every = (few.size() + kHeldOutImages - 1) / kHeldOutImages;
+    few.pixels = few.pixels.slice(0, 0, few.size(), every).contiguous();
     std::vector<Tensors> id(std::size(kSteps)), attack(std::size(kSteps));  // layer scores by step, in blocks
     for_each_block(few, training.size, device_of(network), [&](const at::Tensor& block) {
       for (const at::Tensor& pixels : block.split(kImages)) {
         stop_if_interrupted();
         add_scores_by_step(network, pixels, id);
-        add_scores_by_step(network, attacked(network, pixels, training.head.weight.size(0)), attack);
+        add_scores_by_step(network, attacked(network, pixels, training.classes), attack);
       }
     });
     choose_step(id, attack);
