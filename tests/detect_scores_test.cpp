@@ -483,12 +483,13 @@ TEST(Scores, WhatIsMissingIsNamed) {
   expect_error([] { choose_scores({"knn"}, kNetwork); }, {"'knn'", "ID training images", "--train"});
   expect_error([] { choose_scores({"odin"}, kPosthocNeeds); }, {"'odin'", "gradients", "poem eval"});
   expect_error([] { choose_scores({"reject"}, kTraining | kNetwork); }, {"'reject'", "beyond the classes"});
-  expect_error([] { choose_scores({"mahalanobis"}, kTraining | kNetwork); },
+  expect_error([] { choose_scores({"mahalanobis"}, kClasses | kTraining | kNetwork); },
                {"'mahalanobis'", "not trained on", "data.validation"});
   expect_error([] { choose_scores({"energy"}, kTraining | kNetwork); }, {"'energy'", "classes", "ssd"});
   expect_error([] { choose_scores({"vim"}, kTraining | kClasses); }, {"'vim'", "linear", "msp"});
   EXPECT_EQ(choose_scores({"knn"}, kNothing, "knn"), std::vector<std::string>{"knn"});
-  EXPECT_EQ(choose_scores({"all"}, kClasses), (std::vector<std::string>{"msp", "maxlogit", "energy", "gen"}));
+  EXPECT_EQ(choose_scores({"all"}, kClasses | kLinear),
+            (std::vector<std::string>{"msp", "maxlogit", "energy", "gen"}));
 }
 
 TEST(Scores, ToFloatsKeepsTheOrderOfStridedRows) {

@@ -96,8 +96,8 @@ TEST(Mine, MoreThanThePoolOffersIsAnErrorWithNumbers) {
   const std::vector<Crop> pool = pool_of({0, 0, 0, 1, 2});
   Given miner;
   miner.scores.rank = {1, 2, 3, 4, 5};
-  expect_error([&] { mine(miner, task(pool, 6), {}); }, {"mining.select: is 6", "only 5", "mining.pool"});
-  expect_error([&] { mine(miner, task(pool, 4, 1), {}); }, {"mining.select: is 4", "only 3"});
+  expect_error([&] { mine(miner, task(pool, 6), {}); }, {"6 outliers", "only 5", "mining.pool"});
+  expect_error([&] { mine(miner, task(pool, 4, 1), {}); }, {"4 outliers", "only 3"});
   EXPECT_EQ(mine(miner, task(pool, 5), {}).crops.size(), 5u);
 }
 

@@ -51,7 +51,7 @@ struct Trained {
   // Up to the end, or for so many batches.
   bool run(int64_t batches = -1) {
     return trainer.run([&](const EpochReport& report) { reports.push_back(report); }, [] {},
-                       [&] { return batches-- == 1; });
+                       [&] { return batches >= 0 && --batches <= 0; });
   }
   // A copy: training goes on in the tensors themselves.
   TensorFile state() const {
@@ -95,11 +95,14 @@ TEST(Methods, GreedyMinesTheOutliersLeastTakenForSuch) {
   Trained training(base(kMethods[3]));
   ASSERT_FALSE(training.run(3));  // one epoch: the next one's choice is made with these weights
   const auto pool = draw_pool(training.data.outliers.size(), 100, 0, 1);
-  const at::NoGradGuard no_grad;
   Network& network = *training.trainer.network();
   network.train(false);
   const at::Tensor pixels = cut(training.data.outliers, pool.data(), 100, training.data.outlier_cut);
-  const at::Tensor p = network.logits(network.features(pixels)).softmax(1).select(1, 8);
+  const auto probabilities = [&] {
+    const at::NoGradGuard no_grad;
+    return network.logits(network.features(pixels)).softmax(1).select(1, 8);
+  };
+  const at::Tensor p = probabilities();
   std::vector<std::pair<float, int64_t>> order;
   for (int64_t i = 0; i < 100; ++i) order.emplace_back(p[i].item<float>(), i);
   std::sort(order.begin(), order.end());

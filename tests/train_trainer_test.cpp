@@ -275,7 +275,7 @@ TEST(Trainer, MinersOfOneSeedStartAlikeAndSeeIdImagesInTheSameOrder) {
 TEST(Trainer, AskingForMoreThanThePoolIsAnError) {
   Config config = point_config();
   config.mining.pool = 100;
-  expect_error([&] { Training(config, point_data()); }, {"mining.select: is 294", "only 100", "mining.pool"});
+  expect_error([&] { Training(config, point_data()); }, {"294 outliers", "only 100", "mining.pool"});
 }
 
 TEST(Trainer, ALossThatIsNotFiniteIsAnError) {

@@ -64,6 +64,7 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
     : config_(config),
       data_(data),
       device_(device),
+      bf16_(computes_in_bf16(config.train.precision, device)),
       objective_(make_objective(config.objective)),
       network_(build_network(config, *objective_, data.id, device)),
       miner_(config.mining.miner == "none" ? nullptr : make_miner(config.mining.miner)),
@@ -88,8 +89,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
                   const std::function<void()>& checkpoint, const std::function<bool()>& stop) {
   const auto seed = static_cast<uint64_t>(config_.seed);
   const FeatureExtractor extract = extractor();
-  const bool bf16 = computes_in_bf16(config_.train.precision, device_);
-  network_->use_bf16(bf16);
+  network_->use_bf16(bf16_);
   if (epoch_ == 0 && batch_ == 0) prepare_network();
   while (epoch_ < epochs()) {
     const std::vector<Crop> id = id_crops(data_, seed, epoch_);  // D_in, in this epoch's order
@@ -124,7 +124,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
     mine_seconds_ = train_seconds_ = queue_seconds_ = 0;
     checkpoint();
     if (stop() && epoch_ < epochs()) return false;
-    network_->use_bf16(bf16);
+    network_->use_bf16(bf16_);
   }
   network_->use_bf16(false);
   return true;

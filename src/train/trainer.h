@@ -102,6 +102,7 @@ class Trainer {
   const Config config_;
   const TrainingData& data_;
   const at::Device device_;
+  const bool bf16_;  // how run() computes; outside of it the network computes in float32
   std::unique_ptr<Objective> objective_;
   std::shared_ptr<Network> network_;
   std::unique_ptr<Miner> miner_, first_miner_;  // of all epochs but the first, and of that; null with none
