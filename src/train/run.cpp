@@ -18,6 +18,7 @@
 #include "metrics/metrics.h"
 #include "train/checkpoint.h"
 #include "train/report.h"
+#include "train/tensorboard.h"
 #include "train/trainer.h"
 
 namespace poem {
@@ -59,19 +60,14 @@ class Lock {
   int descriptor_;
 };
 
-// metrics.jsonl: a line an epoch.
+// metrics.jsonl: a line an epoch; and the same for TensorBoard.
 class Metrics {
  public:
   // Goes on with the lines for epochs that the checkpoint holds; a kill may have left later or half ones.
-  Metrics(std::string path, int64_t epochs) : path_(std::move(path)) {
-    if (!fs::exists(path_)) return;
-    std::istringstream text(read_file(path_));
-    for (std::string line; std::getline(text, line);) {
-      const ordered_json entry = ordered_json::parse(line, nullptr, false);
-      if (!entry.is_object() || !entry.contains("epoch") || !entry["epoch"].is_number_integer()) break;
-      if (entry["epoch"].get<int64_t>() > epochs) break;
-      lines_.push_back(entry);
-    }
+  Metrics(const Folder& folder, int64_t epochs) : folder_(folder) {
+    if (fs::exists(folder.metrics)) read(epochs);
+    write_events(folder.root,
+                 text());  // TensorBoard sees a run from its beginning, and no epoch that is to come again
   }
 
   void add(const ordered_json& line) {
@@ -87,15 +83,31 @@ class Metrics {
   }
 
  private:
-  void write() const {
+  void read(int64_t epochs) {
+    std::istringstream text(read_file(folder_.metrics));
+    for (std::string line; std::getline(text, line);) {
+      const ordered_json entry = ordered_json::parse(line, nullptr, false);
+      if (!entry.is_object() || !entry.contains("epoch") || !entry["epoch"].is_number_integer()) break;
+      if (entry["epoch"].get<int64_t>() > epochs) break;
+      lines_.push_back(entry);
+    }
+  }
+
+  std::string text() const {
     std::string text;
     for (const ordered_json& line : lines_) {
       text += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     }
-    write_file(path_, text);
+    return text;
   }
 
-  std::string path_;
+  void write() const {
+    const std::string lines = text();
+    write_file(folder_.metrics, lines);
+    write_events(folder_.root, lines);
+  }
+
+  const Folder& folder_;
   std::vector<ordered_json> lines_;
 };
 
@@ -151,7 +163,7 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     read_checkpoint(folder.checkpoint, trainer, data, device);
     spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
   }
-  Metrics metrics(folder.metrics, trainer.epoch());
+  Metrics metrics(folder, trainer.epoch());
   const auto report = [&](const EpochReport& figures) {
     metrics.add(to_json(figures));
     spdlog::info(to_text(figures, trainer.epochs()));

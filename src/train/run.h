@@ -1,5 +1,5 @@
-// The run folder: config.yaml, metrics.jsonl, checkpoint/, detector.safetensors, results.json and results.csv
-// (docs/run-folder.md). Killed at any moment, a run resumes to the same result.
+// The run folder: config.yaml, metrics.jsonl, events for TensorBoard, checkpoint/, detector.safetensors,
+// results.json and results.csv (docs/run-folder.md). Killed at any moment, a run resumes to the same result.
 #pragma once
 #include <ATen/core/Tensor.h>
 

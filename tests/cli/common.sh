@@ -1,5 +1,5 @@
 # What the tests of the built program share. Each script gets the program as its argument, works in an empty folder
-# of its own that is deleted at the end, and needs nothing beside bash and Debian's essential packages (data_test.sh: python3).
+# of its own that is deleted at the end, and needs nothing beside bash and Debian's essential packages (some: python3).
 set -euo pipefail
 program=$(realpath "$1")
 sources=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
