@@ -64,7 +64,7 @@ TEST(ScoreResults, NameTheScoreBesideEverySet) {
   EXPECT_NE(csv.find("\nknn,svhn,0.1,0.9,0.8,0.7,0.05,0.5,100,20\n"), std::string::npos) << csv;
   EXPECT_NE(csv.find("\nmahalanobis,mean,0.2,0.8,0.7,0.6,0.1,0.5,,\n"), std::string::npos) << csv;
   const std::string table = to_table(results);
-  for (const char* piece : {"knn             20.00", "mahalanobis     20.00",
+  for (const char* piece : {"knn          20.00  80.00", "mahalanobis  20.00  80.00",
                             "means over the OOD sets; 100 ID against svhn 20,", "ID accuracy 50.00"}) {
     EXPECT_NE(table.find(piece), std::string::npos) << table;
   }

@@ -77,9 +77,8 @@ TEST(StudyTable, MarksTheBestAndHasThePapersFigures) {
   expect(tex, "A \\& b & \\textbf{12.00 $\\pm$ 2.83} & 3.50 & ");
   expect(tex, "\\begin{tabular}{lrrrrr}");
   EXPECT_EQ(tex.find("±"), std::string::npos);
-  expect(to_text(table, false), "A & b   12.00 ± 2.83   3.50");
-  EXPECT_EQ(to_text(table, false).find('\033'), std::string::npos);
-  expect(to_text(table, true), "\033[1m");
+  expect(to_text(table, Terminal{}), "A & b   12.00 +- 2.83   3.50");
+  expect(to_text(table, {true, true, true, 200}), "│ A & b  │ \033[1m12.00 ± 2.83\033[0m │  3.50 │");
 }
 
 TEST(StudyTable, OneSeedHasNoDeviation) {

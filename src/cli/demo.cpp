@@ -1,6 +1,7 @@
 // poem demo: POEM on the embedded world beside random outliers and a network trained without any.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -8,6 +9,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/runtime.h"
+#include "core/text_table.h"
 #include "detect/evaluate.h"
 #include "train/data.h"
 #include "train/run.h"
@@ -62,6 +64,15 @@ void train_method(const Method& method, const Options& options, const std::strin
   }
 }
 
+TextTable::Row table_row(const char* title, const Results& r) {
+  std::vector<double> shares = {r.mean.fpr95, r.mean.auroc, r.mean.aupr_in, r.mean.aupr_out,
+                                r.id_accuracy.value_or(0)};
+  for (const SetResult& set : r.sets) shares.push_back(set.metrics.fpr95);
+  TextTable::Row row{{{title}}};
+  for (const double share : shares) row.entries.push_back({fmt::format("{:.2f}", 100 * share)});
+  return row;
+}
+
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
   catch_interrupts();
@@ -72,24 +83,20 @@ void run(const Options& options, const CommonOptions& common) {
       load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
   for (const Method& method : kMethods) train_method(method, options, config_path, device);
 
-  std::string table = fmt::format("\n{:<20}  {:>6}  {:>6}  {:>7}  {:>8}  {:>6}   FPR95 of", "in percent",
-                                  "FPR95", "AUROC", "AUPR-in", "AUPR-out", "ID acc");
-  for (const auto& [name, images] : test.ood) table += fmt::format(" {:>8}", name);
-  table += "\n";
+  TextTable table{{"in percent", "FPR95", "AUROC", "AUPR-in", "AUPR-out", "ID acc"}, 1, {}};
+  for (const auto& [name, images] : test.ood) table.header.push_back(name);
   for (const Method& method : kMethods) {
     const Detector detector = Detector::load(options.out + "/" + method.folder + "/detector.safetensors");
     detector.network->to(device);
     for (const auto& [title, score] : method.rows) {
-      const Results r = evaluate(detector, score, test.id, test.ood);
-      table += fmt::format("{:<20}  {:>6.2f}  {:>6.2f}  {:>7.2f}  {:>8.2f}  {:>6.2f}           ", title,
-                           100 * r.mean.fpr95, 100 * r.mean.auroc, 100 * r.mean.aupr_in,
-                           100 * r.mean.aupr_out, 100 * r.id_accuracy.value_or(0));
-      for (const auto& set : r.sets) table += fmt::format(" {:>8.2f}", 100 * set.metrics.fpr95);
-      table += "\n";
+      table.rows.push_back(table_row(title, evaluate(detector, score, test.id, test.ood)));
     }
   }
-  fmt::print("{}\n{} ID test images against {} of each OOD set; one seed. Run folders: {}/\n", table,
-             test.id.size(), test.ood.front().second.size(), options.out);
+  fmt::print(
+      "\n{}The last columns: FPR95 of each OOD set; the others are means over them. {} ID test images "
+      "against {} of "
+      "each\nOOD set; one seed. Run folders: {}/\n",
+      to_text(table, terminal(STDOUT_FILENO)), test.id.size(), test.ood.front().second.size(), options.out);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // poem eval: a detector against test sets.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -32,7 +33,8 @@ struct Texts {
   explicit Texts(const ScoreResults& r)
       : json(r.size() == 1 ? to_json_text(r[0].second) : to_json_text(r)),
         csv(r.size() == 1 ? to_csv(r[0].second) : to_csv(r)),
-        table(r.size() == 1 ? to_table(r[0].second) : to_table(r)) {}
+        table(r.size() == 1 ? to_table(r[0].second, terminal(STDOUT_FILENO))
+                            : to_table(r, terminal(STDOUT_FILENO))) {}
   std::string json, csv, table;
 };
 

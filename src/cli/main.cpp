@@ -1,6 +1,7 @@
 // The program `poem`: one file a subcommand, this one for what they share.
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +15,7 @@
 #include "core/error.h"
 #include "core/progress.h"
 #include "core/runtime.h"
+#include "core/terminal.h"
 #include "core/text.h"
 #include "core/version.h"
 
@@ -82,7 +84,8 @@ void flush_output() {
 // One line whatever the message holds: a path may contain a line feed.
 int fail(ExitCode code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "poem: {}\n", message);
+  fmt::print(stderr, "{} {}\n", poem::styled("poem:", poem::Style::kRed, poem::terminal(STDERR_FILENO)),
+             message);
   return code;
 }
 

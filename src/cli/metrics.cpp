@@ -1,5 +1,6 @@
 // poem metrics: how well score files tell ID from OOD.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -23,7 +24,7 @@ void run(const Options& options) {
   std::vector<SetResult> sets;
   for (const NamedPath& file : files) sets.push_back({file.name, ood_metrics(id, read_scores(file.path))});
   const Results results = make_results(std::move(sets));
-  fmt::print("{}", options.json ? to_json_text(results) : to_table(results));
+  fmt::print("{}", options.json ? to_json_text(results) : to_table(results, terminal(STDOUT_FILENO)));
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // poem mine: posterior and selection on features from anyone's network.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "core/npy.h"
 #include "core/output_files.h"
+#include "core/text_table.h"
 #include "mining/mine_features.h"
 
 namespace poem {
@@ -32,10 +34,11 @@ void write(const Options& options, const MinedFeatures& mined, const at::Tensor&
   files.commit();
 }
 
-void print_line(const char* what, const at::Tensor& logits) {
-  fmt::print("{:<8}{:>12}{:>16.4f}{:>20.4f}\n", what, logits.numel(),
-             logits.abs().to(at::kDouble).mean().item<double>(),
-             logits.sigmoid().to(at::kDouble).mean().item<double>());
+TextTable::Row table_row(const char* what, const at::Tensor& logits) {
+  return {{{what},
+           {fmt::to_string(logits.numel())},
+           {fmt::format("{:.4f}", logits.abs().to(at::kDouble).mean().item<double>())},
+           {fmt::format("{:.4f}", logits.sigmoid().to(at::kDouble).mean().item<double>())}}};
 }
 
 void run(const Options& options) {
@@ -49,9 +52,11 @@ void run(const Options& options) {
   write(options, mined, chosen, files);
   fmt::print("{} features; posterior from {} ID and {} outlier rows\n", id.size(1), id.size(0),
              outliers.size(0));
-  fmt::print("{:<8}{:>12}{:>16}{:>20}\n", "", "rows", "mean |w.phi|", "mean p(outlier)");
-  print_line("mined", mined.logits.index_select(0, chosen));
-  print_line("pool", mined.logits);
+  const TextTable table{
+      {"", "rows", "mean |w.phi|", "mean p(outlier)"},
+      1,
+      {table_row("mined", mined.logits.index_select(0, chosen)), table_row("pool", mined.logits)}};
+  fmt::print("{}", to_text(table, terminal(STDOUT_FILENO)));
 }
 
 void add_posterior_options(CLI::App& command, Options& options) {

@@ -1,6 +1,7 @@
 // poem posthoc: every score that needs only features, on features from anyone's network.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -99,7 +100,7 @@ void run(const Options& options) {
     results.emplace_back(names[i], make_results(std::move(sets)));
   }
   write(outputs, by_set, results, options.force);
-  fmt::print("{}", options.json ? to_json_text(results) : to_table(results));
+  fmt::print("{}", options.json ? to_json_text(results) : to_table(results, terminal(STDOUT_FILENO)));
 }
 
 }  // namespace

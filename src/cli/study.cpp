@@ -32,7 +32,7 @@ void run(const Options& options, const CommonOptions& common) {
   const Study study = read_study(options.file);
   try {
     const auto results = run_study(study, study_options);
-    fmt::print("{}", to_text(make_table(study, results), isatty(STDOUT_FILENO) != 0));
+    fmt::print("{}", to_text(make_table(study, results), terminal(STDOUT_FILENO)));
   } catch (const Interrupted&) {
     spdlog::warn("interrupted; the same command again goes on");
     throw;

@@ -1,5 +1,6 @@
 // poem theory: the paper's Gaussian model, measured beside its theorem.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "core/file.h"
@@ -21,7 +22,7 @@ void run(const Options& options) {
   const std::vector<TheoryRow> rows = measure_theory(options.settings);
   fill_output_folder(options.out, options.force, kTheoryMark,
                      [&] { write_theory(options.settings, rows, options.out); });
-  fmt::print("{}", to_table(options.settings, rows));
+  fmt::print("{}", to_text(to_table(options.settings, rows), terminal(STDOUT_FILENO)));
   fmt::print(
       "\nOutliers with the smallest epsilon beside any outliers; means of {} trials. The theorem says ratio "
       ">= "

@@ -1,6 +1,7 @@
 // poem train: a config in, a run folder out.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "core/error.h"
@@ -37,7 +38,7 @@ void run(const Options& options, const CommonOptions& common) {
     spdlog::warn("interrupted; go on with: poem train --resume {}", folder);
     throw Interrupted();
   }
-  if (outcome.results) fmt::print("{}", to_table(*outcome.results));
+  if (outcome.results) fmt::print("{}", to_table(*outcome.results, terminal(STDOUT_FILENO)));
   spdlog::info("detector: {}", detector_path(folder));
 }
 

@@ -9,9 +9,11 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <thread>
 
 #include "core/error.h"
+#include "core/terminal.h"
 
 #ifdef POEM_HAS_CUDA
 #include <cuda_runtime_api.h>
@@ -24,12 +26,14 @@ namespace poem {
 namespace {
 
 std::atomic<bool> interrupt_seen{false};
+std::atomic<const char*> interrupt_lead{"\n"};  // wipes the progress view where there is one
 
 void note_interrupt(int) {
   interrupt_seen = true;
-  constexpr char kText[] =
-      "\nstopping as soon as nothing is lost; Ctrl-C again ends at once, without saving\n";
-  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;  // nobody to tell
+  constexpr char kText[] = "stopping as soon as nothing is lost; Ctrl-C again ends at once, without saving\n";
+  const char* lead = interrupt_lead;
+  if (::write(STDERR_FILENO, lead, std::strlen(lead)) < 0) return;  // nobody to tell
+  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;
   std::signal(SIGINT, SIG_DFL);
 }
 
@@ -89,6 +93,7 @@ bool has_bf16([[maybe_unused]] c10::Device device) {
 
 void catch_interrupts() {
   interrupt_seen = false;
+  interrupt_lead = terminal(STDERR_FILENO).live ? kWipe : "\n";
   std::signal(SIGINT, note_interrupt);
 }
 

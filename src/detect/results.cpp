@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/text_table.h"
 
 namespace poem {
 namespace {
@@ -52,16 +52,19 @@ std::string csv_lines(const std::string& prefix, const Results& results) {
   return csv;
 }
 
-std::string table_header(size_t width) {
-  std::string header = fmt::format("{:<{}}", "%", width);
-  for (const Figure& figure : kFigures) header += fmt::format("{:>10}", figure.title);
-  return header;
+TextTable figures_table(std::initializer_list<std::string> more_columns) {
+  TextTable table{{"%"}, 1, {}};
+  for (const Figure& figure : kFigures) table.header.push_back(figure.title);
+  table.header.insert(table.header.end(), more_columns);
+  return table;
 }
 
-std::string table_line(size_t width, const std::string& name, const OodMetrics& metrics) {
-  std::string line = fmt::format("{:<{}}", name, width);
-  for (const Figure& figure : kFigures) line += fmt::format("{:>10.2f}", 100 * (metrics.*figure.value));
-  return line;
+TextTable::Row figures_row(const std::string& name, const OodMetrics& metrics) {
+  TextTable::Row row{{{name}}};
+  for (const Figure& figure : kFigures) {
+    row.entries.push_back({fmt::format("{:.2f}", 100 * (metrics.*figure.value))});
+  }
+  return row;
 }
 
 std::string accuracy_line(const Results& results) {
@@ -109,30 +112,31 @@ std::string to_csv(const ScoreResults& results) {
   return csv;
 }
 
-std::string to_table(const Results& results) {
-  size_t width = 6;
-  for (const SetResult& set : results.sets) width = std::max(width, set.name.size());
-  std::string table = table_header(width);
-  table += fmt::format("{:>10}{:>10}\n", "ID", "OOD");
+std::string to_table(const Results& results, const Terminal& where) {
+  TextTable table = figures_table({"ID", "OOD"});
   for (const SetResult& set : results.sets) {
-    table += fmt::format("{}{:>10}{:>10}\n", table_line(width, set.name, set.metrics), set.metrics.id_count,
-                         set.metrics.ood_count);
+    table.rows.push_back(figures_row(set.name, set.metrics));
+    for (const int64_t count : {set.metrics.id_count, set.metrics.ood_count}) {
+      table.rows.back().entries.push_back({fmt::to_string(count)});
+    }
   }
-  table += table_line(width, "mean", results.mean) + "\n";
-  return table + accuracy_line(results);
+  TextTable::Row mean = figures_row("mean", results.mean);
+  mean.entries.resize(table.header.size());
+  mean.first = true;
+  table.rows.push_back(mean);
+  return to_text(table, where) + accuracy_line(results);
 }
 
-std::string to_table(const ScoreResults& results) {
-  size_t width = 6;
-  for (const auto& [score, figures] : results) width = std::max(width, score.size());
-  std::string table = table_header(width) + "\n";
-  for (const auto& [score, figures] : results) table += table_line(width, score, figures.mean) + "\n";
+std::string to_table(const ScoreResults& results, const Terminal& where) {
+  TextTable table = figures_table({});
+  for (const auto& [score, figures] : results) table.rows.push_back(figures_row(score, figures.mean));
   const Results& first = results.front().second;
-  table += fmt::format("means over the OOD sets; {} ID against", first.sets.front().metrics.id_count);
+  std::string note =
+      fmt::format("means over the OOD sets; {} ID against", first.sets.front().metrics.id_count);
   for (const SetResult& set : first.sets) {
-    table += fmt::format("{} {} {}", &set == &first.sets.front() ? "" : ",", set.name, set.metrics.ood_count);
+    note += fmt::format("{} {} {}", &set == &first.sets.front() ? "" : ",", set.name, set.metrics.ood_count);
   }
-  return table + "\n" + accuracy_line(first);
+  return to_text(table, where) + note + "\n" + accuracy_line(first);
 }
 
 }  // namespace poem

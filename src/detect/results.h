@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/terminal.h"
 #include "metrics/metrics.h"
 
 namespace poem {
@@ -35,8 +36,8 @@ std::string to_json_text(const Results& results);  // set names that are not UTF
 // Shares of 1: one line a set, then `mean`, whose counts are empty; id_accuracy repeats, empty when unknown.
 std::string to_csv(const Results& results);
 
-// Percent, aligned for a terminal.
-std::string to_table(const Results& results);
+// Percent, as core/text_table.h prints it.
+std::string to_table(const Results& results, const Terminal& where = {});
 
 // Several scores on the same sets: at least one.
 using ScoreResults = std::vector<std::pair<std::string, Results>>;  // by the score's name
@@ -44,6 +45,6 @@ using ScoreResults = std::vector<std::pair<std::string, Results>>;  // by the sc
 // {"scores": {SCORE: as above}}; the CSV with a first column `score`; a table of the means, one line a score.
 std::string to_json_text(const ScoreResults& results);
 std::string to_csv(const ScoreResults& results);
-std::string to_table(const ScoreResults& results);
+std::string to_table(const ScoreResults& results, const Terminal& where = {});
 
 }  // namespace poem

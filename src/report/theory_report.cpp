@@ -200,20 +200,24 @@ void write_theory(const TheorySettings& settings, const std::vector<TheoryRow>& 
         rate_bound});
 }
 
-std::string to_table(const TheorySettings& settings, const std::vector<TheoryRow>& rows) {
+TextTable to_table(const TheorySettings& settings, const std::vector<TheoryRow>& rows) {
   const double tightest = *std::min_element(settings.epsilons.begin(), settings.epsilons.end());
-  std::string table = fmt::format("{:>6} {:>6} {:>5}   {:>10} {:>10}   {:>10} {:>10}   {:>9} {:>9}\n", "d",
-                                  "n", "r0", "ratio", "any", "FPR", "any", "bound", "violated");
+  TextTable table{{"d", "n", "r0", "ratio", "any", "FPR", "any", "bound", "violated"}, 0, {}};
   for (const TheoryRow& row : rows) {
     if (row.extended || row.epsilon != tightest) continue;
     const auto any = std::find_if(rows.begin(), rows.end(), [&](const TheoryRow& other) {
       return !other.extended && !constrained(other) && other.dimension == row.dimension &&
              other.samples == row.samples && other.signal == row.signal;
     });
-    table +=
-        fmt::format("{:>6} {:>6} {:>5g}   {:>10.4f} {:>10.4f}   {:>10.3g} {:>10.3g}   {:>9.4f} {:>8.1f}%\n",
-                    row.dimension, row.samples, row.signal, row.ratio.mean, any->ratio.mean, row.fpr,
-                    any->fpr, theorem_bound(row, settings.sigma), 100 * row.violated[kTheorem]);
+    table.rows.push_back({{{fmt::to_string(row.dimension)},
+                           {fmt::to_string(row.samples)},
+                           {fmt::format("{:g}", row.signal)},
+                           {fmt::format("{:.4f}", row.ratio.mean)},
+                           {fmt::format("{:.4f}", any->ratio.mean)},
+                           {fmt::format("{:.3g}", row.fpr)},
+                           {fmt::format("{:.3g}", any->fpr)},
+                           {fmt::format("{:.4f}", theorem_bound(row, settings.sigma))},
+                           {fmt::format("{:.1f}%", 100 * row.violated[kTheorem])}}});
   }
   return table;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/text_table.h"
 #include "study/theory.h"
 
 namespace poem {
@@ -13,7 +14,7 @@ constexpr const char* kTheoryMark = "theory.json";  // a folder with it is a rep
 void write_theory(const TheorySettings& settings, const std::vector<TheoryRow>& rows,
                   const std::string& folder);  // into a folder that exists
 
-// A table for the terminal: with the tightest constraint and without any, the theorem's model.
-std::string to_table(const TheorySettings& settings, const std::vector<TheoryRow>& rows);
+// For the terminal: with the tightest constraint and without any, the theorem's model.
+TextTable to_table(const TheorySettings& settings, const std::vector<TheoryRow>& rows);
 
 }  // namespace poem

@@ -8,8 +8,8 @@
 namespace poem {
 namespace {
 
-using Row = StudyTable::Row;
-using Entry = StudyTable::Entry;
+using Row = TextTable::Row;
+using Entry = TextTable::Entry;
 
 bool in_paper(const Study& study, const StudyColumn& column) {
   for (size_t setting = 0; setting < study.settings.size(); ++setting) {
@@ -106,16 +106,12 @@ std::string latex(const std::string& text) {
   return out;
 }
 
-// The number of code points, which is what a terminal shows of the texts here.
-size_t width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 }  // namespace
 
 StudyTable make_table(const Study& study, const std::vector<CellResult>& results) {
-  StudyTable table{study.title, note_text(study, results), {}, 1, {}};
+  StudyTable table;
+  table.title = study.title;
+  table.note = note_text(study, results);
   const bool settings = !study.settings.front().name.empty();
   if (settings) {
     table.header.push_back("setting");
@@ -129,7 +125,7 @@ StudyTable make_table(const Study& study, const std::vector<CellResult>& results
   for (size_t setting = 0; setting < study.settings.size(); ++setting) {
     std::vector<Row> rows;
     for (const StudyMethod& method : study.methods) {
-      Row row{rows.empty(), {}};
+      Row row{{}, rows.empty()};
       if (settings) row.entries.push_back({row.first ? study.settings[setting].name : ""});
       row.entries.push_back({method.name});
       rows.push_back(std::move(row));
@@ -172,28 +168,10 @@ std::string to_latex(const StudyTable& table) {
   return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
 }
 
-std::string to_text(const StudyTable& table, bool emphasis) {
-  std::vector<size_t> widths;
-  for (const std::string& title : table.header) widths.push_back(width(title));
-  for (const Row& row : table.rows) {
-    for (size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], width(row.entries[i].text));
-  }
-  const auto padded = [&](size_t i, const std::string& entry) {
-    const std::string space(widths[i] - width(entry), ' ');
-    return (i == 0 ? "" : "  ") + (i < table.names ? entry + space : space + entry);
-  };
-  std::string text = table.title + "\n\n";
-  for (size_t i = 0; i < widths.size(); ++i) text += padded(i, table.header[i]);
-  text += "\n";
-  for (const Row& row : table.rows) {
-    if (row.first && &row != &table.rows.front()) text += "\n";
-    for (size_t i = 0; i < widths.size(); ++i) {
-      const std::string entry = padded(i, row.entries[i].text);
-      text += emphasis && row.entries[i].best ? "\033[1m" + entry + "\033[0m" : entry;
-    }
-    text += "\n";
-  }
-  return fmt::format("{}\n{}\n", text, table.note);
+std::string to_text(const StudyTable& table, const Terminal& where) {
+  const std::string note = where.utf8 ? table.note : to_ascii(table.note);
+  return fmt::format("{}\n\n{}\n{}\n", table.title, to_text(static_cast<const TextTable&>(table), where),
+                     note);
 }
 
 }  // namespace poem

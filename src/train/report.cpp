@@ -54,17 +54,22 @@ json to_json(const EpochReport& r) {
           {"seconds", {{"mine", r.mine_seconds}, {"train", r.train_seconds}, {"queue", r.queue_seconds}}}};
 }
 
-std::string to_text(const EpochReport& r, int64_t epochs) {
-  std::string text = fmt::format("epoch {:>3}/{}  loss {:.4f}", r.epoch, epochs, r.loss);
+std::string figures_text(const EpochReport& r) {
+  std::string text = fmt::format("loss {:.4f}", r.loss);
   if (r.train_accuracy) {
     text += fmt::format("  accuracy {:.1f} %  energy ID {:.2f}", 100 * *r.train_accuracy, r.id_energy);
   }
   if (r.outlier_energy) text += fmt::format(", outliers {:.2f}", *r.outlier_energy);
-  if (r.mining && r.mining->mined_abs_logit) {
-    text += fmt::format("  |wᵀφ| mined {:.2f}, pool {:.2f}", *r.mining->mined_abs_logit,
-                        *r.mining->pool_abs_logit);
+  if (r.mining && r.mining->mined_abs_logit) {  // −|wᵀφ|
+    text += fmt::format("  boundary score mined {:.2f}, pool {:.2f}", -*r.mining->mined_abs_logit,
+                        -*r.mining->pool_abs_logit);
   }
-  return text + fmt::format("  {:.1f} s", r.mine_seconds + r.train_seconds + r.queue_seconds);
+  return text;
+}
+
+std::string to_text(const EpochReport& r, int64_t epochs) {
+  return fmt::format("epoch {:>3}/{}  {}  {:.1f} s", r.epoch, epochs, figures_text(r),
+                     r.mine_seconds + r.train_seconds + r.queue_seconds);
 }
 
 }  // namespace poem

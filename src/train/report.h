@@ -10,7 +10,8 @@ nlohmann::json to_json(const EpochReport& report);
 nlohmann::json to_json(const MiningDiagnostics& diagnostics);
 MiningDiagnostics diagnostics_from(const nlohmann::json& json);
 
-// The line that a person reads.
+// What a person reads of it, and the epoch's line in the log.
+std::string figures_text(const EpochReport& report);
 std::string to_text(const EpochReport& report, int64_t epochs);
 
 }  // namespace poem

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/progress.h"
 #include "core/runtime.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
@@ -164,6 +165,7 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
   }
   Metrics metrics(folder, trainer.epoch());
+  std::optional<Job> job(std::in_place, "epoch", trainer.epoch(), trainer.epochs());  // of the progress view
   const auto report = [&](const EpochReport& figures) {
     metrics.add(to_json(figures));
     spdlog::info(to_text(figures, trainer.epochs()));
@@ -173,15 +175,19 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     const int64_t every = config.train.evaluate_every, epoch = trainer.epoch();
     if (!inputs.test || every == 0 || epoch == 0 || epoch % every != 0 || metrics.has_results()) return;
     const Detector detector = make_detector(config, data, trainer);
-    metrics.set_results(to_json(evaluate(detector, config.score, inputs.test->id, inputs.test->ood)));
+    const Results results = evaluate(detector, config.score, inputs.test->id, inputs.test->ood);
+    metrics.set_results(to_json(results));
+    job->set_figures(fmt::format("FPR95 {:.2f} %", 100 * results.mean.fpr95));
   };
   const auto checkpoint = [&] {
     write_checkpoint(folder.checkpoint, trainer, data, device);
     evaluate_epoch();
+    job->set_done(trainer.epoch());
   };
   try {
     evaluate_epoch();  // of a run that was stopped while it did
     if (!trainer.run(report, checkpoint)) return {false, std::nullopt};
+    job.reset();
     catch_interrupts();  // Ctrl-C during the last batch had nothing left to stop; a later one ends what
                          // follows
     return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};

@@ -116,7 +116,9 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       queue_.push(epoch_, id, mined_, extract);  // Q: the last epochs' φ(x); from it Φ and the posterior
     }
     network_->use_bf16(false);  // who looks at the network from outside sees what the detector will be
-    report(summary());
+    EpochReport figures = averages();
+    figures.validation_accuracy = validation_accuracy();
+    report(figures);
     ++epoch_;
     batch_ = 0;
     diagnostics_.reset();
@@ -248,12 +250,12 @@ bool Trainer::train_epoch(const std::vector<Crop>& id, const std::function<bool(
   const Stopwatch watch(train_seconds_);
   Stream stream(config_.seed, "outlier-order", epoch_);
   const auto outlier_order = permutation(static_cast<int64_t>(mined_.size()), stream);
-  Progress bar(fmt::format("epoch {}/{}", epoch_ + 1, epochs()), batches() - batch_, "batches");
+  Progress bar("training", batches() - batch_, "batches");
   network_->train(true);
   while (batch_ < batches()) {
     train_batch(id, outlier_order);
     ++batch_;
-    bar.advance(1);
+    bar.advance(1, [this] { return figures_text(averages()); });
     if (stop()) break;
   }
   if (!std::isfinite(sums_[kLoss].item<double>()) || !weights_finite()) {
@@ -391,19 +393,19 @@ std::optional<double> Trainer::validation_accuracy() const {
   return static_cast<double>(correct) / static_cast<double>(count);
 }
 
-EpochReport Trainer::summary() const {
+// Over the batches of the epoch so far.
+EpochReport Trainer::averages() const {
   const at::Tensor sums = sums_.cpu();
   const auto mean = [&](Sum sum, Sum count) { return sums[sum].item<double>() / sums[count].item<double>(); };
   EpochReport report;
   report.epoch = epoch_ + 1;
-  report.learning_rate = rate(batches() - 1);
+  report.learning_rate = rate(batch_ - 1);
   report.loss = mean(kLoss, kIds);
   report.classification_loss = mean(kClassification, kIds);
   report.regularisation = mean(kRegularisation, kIds);
   report.id_energy = mean(kIdEnergy, kIds);
   if (!mined_.empty()) report.outlier_energy = mean(kOutlierEnergy, kOutliers);
   if (network_->classifies()) report.train_accuracy = mean(kCorrect, kIds);
-  report.validation_accuracy = validation_accuracy();
   report.mining = diagnostics_;
   report.mine_seconds = mine_seconds_;
   report.train_seconds = train_seconds_;

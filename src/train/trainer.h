@@ -97,7 +97,7 @@ class Trainer {
   void start_stage();
   FeatureExtractor extractor() const;
   std::optional<double> validation_accuracy() const;
-  EpochReport summary() const;
+  EpochReport averages() const;
 
   const Config config_;
   const TrainingData& data_;
