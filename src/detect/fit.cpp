@@ -1,6 +1,7 @@
 #include "detect/fit.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -48,6 +49,7 @@ unsigned available(const Detector& detector, const std::optional<IdImages>& imag
 std::vector<std::shared_ptr<Score>> fit_scores(const std::vector<std::string>& names,
                                                const Detector& detector,
                                                const std::optional<IdImages>& images) {
+  const at::NoGradGuard no_grad;  // layers of all training images would keep their graphs alive
   const std::string own = detector.score ? detector.score->name() : "";
   std::optional<Training> training;
   std::vector<std::shared_ptr<Score>> scores;
