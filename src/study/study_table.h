@@ -13,19 +13,20 @@ namespace poem {
 struct StudyTable {
   struct Entry {
     std::string text;
-    bool best = false;  // of its column and setting
+    bool best = false;  // of its column and setting, among rows with all seeds
   };
   struct Row {
     bool first;  // of its setting
     std::vector<Entry> entries;
   };
-  std::string title, note;  // the note tells seeds, sets and counts
+  std::string title, note;  // the note tells seeds, sets, counts and what is missing
   std::vector<std::string> header;
   size_t names;  // leading columns that hold names: the setting where there are several, and the method
   std::vector<Row> rows;
 };
 
-StudyTable make_table(const Study& study, const std::vector<CellResult>& results);
+// A figure of fewer seeds than the study has is followed by (2/3); a row without any says failed or missing.
+StudyTable make_table(const Study& study, const StudyResults& results);
 
 std::string to_markdown(const StudyTable& table);
 std::string to_latex(const StudyTable& table);                // booktabs
