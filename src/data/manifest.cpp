@@ -5,14 +5,12 @@
 
 #include <algorithm>
 
+#include "core/asset.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/text.h"
 
 namespace poem {
-
-extern const char* const kManifestText;  // manifest.yaml, see manifest_text.cpp.in
-
 namespace {
 
 // One map of the file. Every key that is asked for is noted, so that done() can name one that nobody knows.
@@ -127,7 +125,7 @@ Manifest parse(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-Manifest known_sets() { return parse("manifest.yaml", kManifestText); }
+Manifest known_sets() { return parse("manifest.yaml", std::string(asset("manifest.yaml"))); }
 
 Manifest read_manifest(const std::string& path) { return parse(path, read_file(path)); }
 

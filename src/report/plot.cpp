@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "report/html.h"
+
 namespace poem {
 namespace {
 
@@ -24,29 +26,6 @@ constexpr const char* kStyle =
     ".i1{color:#58a6ff}.i2{color:#ff9d3f}.i3{color:#4ccb68}.i4{color:#ff6b8a}}\n"
     "</style>\n";
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += c;
-    }
-  }
-  return safe;
-}
-
 int ink_class(Ink ink) { return static_cast<int>(ink); }
 
 const char* dash_pattern(Dash dash) {
@@ -63,7 +42,7 @@ const char* dash_pattern(Dash dash) {
 std::string text(double x, double y, const char* anchor, const std::string& content,
                  const std::string& attributes = "") {
   return fmt::format("<text x=\"{:.4g}\" y=\"{:.4g}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor,
-                     attributes, escaped(content));
+                     attributes, escape_html(content));
 }
 
 // Where the values of an axis lie on `length` pixels.
@@ -278,7 +257,7 @@ std::string to_svg(const Figure& figure) {
       "aria-labelledby=\"title desc\">\n<title id=\"title\">{}</title>\n<desc id=\"desc\">{}</desc>\n{}"
       "<clipPath id=\"inside\"><rect width=\"{:.4g}\" height=\"{:.4g}\"/></clipPath>\n"
       "<rect class=\"paper\" width=\"{:.5g}\" height=\"{:.5g}\"/>\n<g class=\"i0\">\n",
-      width, height, escaped(figure.title), escaped(figure.description), kStyle, figure.panel_width,
+      width, height, escape_html(figure.title), escape_html(figure.description), kStyle, figure.panel_width,
       figure.panel_height, width, height);
   svg += text(width / 2, 20, "middle", figure.title, " font-size=\"14\" font-weight=\"bold\"");
   for (int64_t i = 0; i < count; ++i) {

@@ -1,0 +1,75 @@
+#include "report/html.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace poem {
+namespace {
+
+constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+std::string valid_utf8(const std::string& text) {
+  using nlohmann::json;
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+}
+
+std::string escape(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    case '\'':
+      return "&#39;";
+    case '\n':
+    case '\t':
+      return {c};
+    default:
+      return static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? kReplacement : std::string(1, c);
+  }
+}
+
+}  // namespace
+
+std::string escape_html(const std::string& text) {
+  std::string safe;
+  for (char c : valid_utf8(text)) safe += escape(c);
+  return safe;
+}
+
+std::string html_table(const Table& table) {
+  const std::string caption = escape_html(table.caption);
+  std::string html = fmt::format(
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table class=\"sortable\">"
+      "<caption>{0}</caption>\n<thead><tr>",
+      caption);
+  for (const Column& column : table.columns) {
+    html += fmt::format("<th scope=\"col\"{}>{}</th>", column.text ? " class=\"text\"" : "",
+                        escape_html(column.title));
+  }
+  html += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : table.rows) {
+    html += "<tr>";
+    for (size_t i = 0; i < row.size(); ++i) {
+      html += i == 0 ? "<th scope=\"row\"" : "<td";
+      html += fmt::format("{}>{}</{}>", table.columns.at(i).text ? " class=\"text\"" : "",
+                          escape_html(row[i]), i == 0 ? "th" : "td");
+    }
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+std::string html_list(const std::vector<std::pair<std::string, std::string>>& entries) {
+  std::string html = "<dl>\n";
+  for (const auto& [name, content] : entries)
+    html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_html(name), escape_html(content));
+  return html + "</dl>\n";
+}
+
+}  // namespace poem
