@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
+#include <tuple>
 
 #include "core/safetensors.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
 #include "detect/input_gradient.h"
+#include "detect/logistic.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 
@@ -26,13 +29,13 @@ ImageSet noise(int64_t count, uint64_t seed) {
 }
 
 // A small perceptron with one output beyond the classes; in float64 where differences are taken.
-Detector small_detector(at::ScalarType type = at::kFloat) {
+Detector small_detector(at::ScalarType type = at::kFloat, uint64_t seed = 3) {
   NetworkSpec spec;
   spec.name = "mlp";
   spec.hidden = {6, 5};
   spec.pixels = kSide * kSide;
   spec.classes = kClasses + 1;
-  Detector detector{make_network(spec, 3), make_score("energy"), 0.5, {"a", "b", "c"}, kSide};
+  Detector detector{make_network(spec, seed), make_score("energy"), 0.5, {"a", "b", "c"}, kSide};
   for (auto& [name, tensor] : detector.network->parameters()) tensor.set_data(tensor.to(type) * 2);
   detector.network->train(false);
   return detector;
@@ -76,23 +79,90 @@ TEST(InputGradients, EqualDifferences) {
   for (const auto& [name, tensor] : network.parameters()) EXPECT_FALSE(tensor.grad().defined()) << name;
 }
 
+IdImages id_images() { return {noise(150, 2), noise(40, 3)}; }
+
+double fitted_step(Score& score) {
+  TensorFile file;
+  score.store(file, "");
+  return file.tensor("step").item<double>();
+}
+
+// ODIN's score of pixels as they are, and a step along the signs of its numerical gradient.
+at::Tensor odin_softmax(Network& network, const at::Tensor& x) {
+  return (class_logits(network, x) / 1000).softmax(1).amax(1);
+}
+at::Tensor odin_direction(Network& network, const at::Tensor& pixels) {
+  return differences(pixels, [&](const at::Tensor& x) { return odin_softmax(network, x).log(); }).sign();
+}
+
+// The held-out images moved by 0.05 away from the class that the network predicts.
+at::Tensor attacked(Network& network, const at::Tensor& pixels) {
+  const auto confidence = [&](const at::Tensor& x) {
+    return class_logits(network, x).log_softmax(1).amax(1);
+  };
+  return (pixels - 0.05 * 255 * differences(pixels, confidence).sign()).clamp(0, 255);
+}
+
+// The share of pairs in the right order, ties at one half.
+double naive_auroc(const at::Tensor& id, const at::Tensor& ood) {
+  const at::Tensor a = id.to(at::kFloat).unsqueeze(1), b = ood.to(at::kFloat).unsqueeze(0);
+  return (a.gt(b).to(at::kDouble) + 0.5 * a.eq(b).to(at::kDouble)).mean().item<double>();
+}
+
 TEST(Odin, StepsInPixelSpace) {
   Detector detector = small_detector(at::kDouble);
-  detector.score = make_score("odin");
+  Network& network = *detector.network;
+  detector.score = fit_scores({"odin"}, detector, id_images()).front();
+  const double step = fitted_step(*detector.score);
   const ImageSet images = noise(70, 1);  // more than are moved at a time
   const at::Tensor scores = detector.scores(images);
   const at::Tensor pixels = images.pixels.narrow(0, 62, 5);  // across the two
-  const auto softmax = [&](const at::Tensor& x) {
-    return (class_logits(*detector.network, x) / 1000).softmax(1).amax(1);
-  };
-  const at::Tensor gradient = differences(pixels, [&](const at::Tensor& x) { return -softmax(x).log(); });
-  const at::Tensor moved = pixels.to(at::kFloat) - 0.0014 * 255 * gradient.sign();
-  const at::Tensor expected = softmax(moved).to(at::kFloat);
+  const at::Tensor moved = pixels.to(at::kFloat) + step * 255 * odin_direction(network, pixels);
+  const at::Tensor expected = odin_softmax(network, moved).to(at::kFloat);
   EXPECT_TRUE(at::allclose(scores.narrow(0, 62, 5), expected, 1e-7, 1e-8));
-  EXPECT_TRUE((expected > softmax(pixels)).all().item<bool>());  // the step raises it
+  EXPECT_TRUE((expected >= odin_softmax(network, pixels)).all().item<bool>());  // the step raises it
 }
 
-IdImages id_images() { return {noise(150, 2), noise(40, 3)}; }
+TEST(Odin, ChoosesTheStepThatBruteForceFinds) {
+  std::set<double> chosen;
+  for (const uint64_t seed : {3, 4, 5, 6}) {
+    const Detector detector = small_detector(at::kDouble, seed);
+    Network& network = *detector.network;
+    const IdImages id = id_images();
+    const double step = fitted_step(*fit_scores({"odin"}, detector, id).front());
+    const at::Tensor pixels = id.held_out.pixels.to(at::kFloat), copies = attacked(network, pixels);
+    const at::Tensor forth = odin_direction(network, pixels), back = odin_direction(network, copies);
+    double best = -1, found = -1;
+    for (int i = 0; i <= 20; ++i) {
+      const double size = i * 0.0002;
+      const double auroc = naive_auroc(odin_softmax(network, pixels + size * 255 * forth),
+                                       odin_softmax(network, copies + size * 255 * back));
+      if (auroc > best) std::tie(best, found) = std::pair{auroc, size};
+    }
+    EXPECT_DOUBLE_EQ(step, found) << "network " << seed;
+    chosen.insert(step);
+  }
+  EXPECT_GT(chosen.size(), 1u) << "nothing was chosen";
+}
+
+// max −½d² at one layer, with means and covariance of the training images worked out directly.
+std::function<at::Tensor(const at::Tensor&)> direct_score(Network& network, const ImageSet& train,
+                                                          size_t layer) {
+  const at::Tensor h = network.layers(train.pixels)[layer].detach().to(at::kFloat).to(at::kDouble);
+  at::Tensor covariance = at::zeros({h.size(1), h.size(1)}, at::kDouble);
+  std::vector<at::Tensor> means;
+  for (int64_t c = 0; c < kClasses; ++c) {
+    const at::Tensor rows = h.index_select(0, (train.labels == c).nonzero().squeeze(1));
+    means.push_back(rows.mean(0));
+    covariance += (rows - means.back()).t().mm(rows - means.back()) / train.size();
+  }
+  return [&network, layer, means, precision = at::linalg_inv(covariance)](const at::Tensor& x) {
+    std::vector<at::Tensor> d;
+    const at::Tensor f = network.layers(x)[layer].detach();
+    for (const at::Tensor& mean : means) d.push_back(((f - mean).mm(precision) * (f - mean)).sum(1));
+    return at::stack(d, 1).amin(1) * -0.5;
+  };
+}
 
 TEST(Mahalanobis, EqualsDirectDistancesAfterTheStep) {
   Detector detector = small_detector(at::kDouble);
@@ -100,33 +170,53 @@ TEST(Mahalanobis, EqualsDirectDistancesAfterTheStep) {
   detector.score = fit_scores({"mahalanobis"}, detector, id).front();
   TensorFile file;
   detector.score->store(file, "");
+  for (const auto& [name, tensor] : file.tensors) EXPECT_FALSE(tensor.requires_grad()) << name;
   const double step = file.tensor("step").item<double>();
   const at::Tensor w = file.tensor("coefficients");
   ASSERT_EQ(w.numel(), 3);  // two layers and the intercept
   const at::Tensor pixels = noise(6, 7).pixels;
-  const std::vector<at::Tensor> seen = detector.network->layers(id.train.pixels);
   at::Tensor expected = w[2].expand({6}).clone();
   for (size_t layer = 0; layer < 2; ++layer) {
-    const at::Tensor h = seen[layer].detach().to(at::kFloat).to(at::kDouble), labels = id.train.labels;
-    at::Tensor covariance = at::zeros({h.size(1), h.size(1)}, at::kDouble);
-    std::vector<at::Tensor> means;
-    for (int64_t c = 0; c < kClasses; ++c) {
-      const at::Tensor rows = h.index_select(0, (labels == c).nonzero().squeeze(1));
-      means.push_back(rows.mean(0));
-      covariance += (rows - means.back()).t().mm(rows - means.back()) / 150;
-    }
-    const at::Tensor precision = at::linalg_inv(covariance);
-    const auto score = [&](const at::Tensor& x) {
-      std::vector<at::Tensor> d;
-      const at::Tensor f = detector.network->layers(x)[layer];
-      for (const at::Tensor& mean : means) d.push_back(((f - mean).mm(precision) * (f - mean)).sum(1));
-      return at::stack(d, 1).amin(1) * -0.5;
-    };
+    const auto score = direct_score(*detector.network, id.train, layer);
     const at::Tensor moved = pixels.to(at::kFloat) + 255 * step * differences(pixels, score).sign();
-    expected = expected + w[layer] * score(moved).detach();
+    expected = expected + w[layer] * score(moved);
   }
   ImageSet images = noise(6, 7);
   EXPECT_TRUE(at::allclose(detector.scores(images).to(at::kDouble), expected, 1e-4, 1e-4));
+}
+
+// n×2: both layers' scores of pixels moved by `size` for that layer.
+at::Tensor layer_scores(Network& network, const ImageSet& train, const at::Tensor& pixels, double size) {
+  std::vector<at::Tensor> scores;
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const auto score = direct_score(network, train, layer);
+    scores.push_back(score(pixels + 255 * size * differences(pixels, score).sign()));
+  }
+  return at::stack(scores, 1);
+}
+
+TEST(Mahalanobis, ChoosesTheStepThatBruteForceFinds) {
+  std::set<double> chosen;
+  for (const uint64_t seed : {3, 4, 5, 6}) {
+    const Detector detector = small_detector(at::kDouble, seed);
+    const IdImages id = id_images();
+    const double step = fitted_step(*fit_scores({"mahalanobis"}, detector, id).front());
+    const at::Tensor pixels = id.held_out.pixels.to(at::kFloat);
+    const at::Tensor copies = attacked(*detector.network, pixels);
+    double best = -1, found = -1;
+    for (const double size : {0.0, 0.01, 0.005, 0.002, 0.0014, 0.001, 0.0005}) {
+      const at::Tensor known = layer_scores(*detector.network, id.train, pixels, size);
+      const at::Tensor other = layer_scores(*detector.network, id.train, copies, size);
+      const auto half = [](const at::Tensor& rows, int64_t first) { return rows.slice(0, first, {}, 2); };
+      const at::Tensor fit = fit_logistic(half(known, 0), half(other, 0));
+      const double auroc =
+          naive_auroc(logistic_logits(fit, half(known, 1)), logistic_logits(fit, half(other, 1)));
+      if (auroc > best) std::tie(best, found) = std::pair{auroc, size};
+    }
+    EXPECT_DOUBLE_EQ(step, found) << "network " << seed;
+    chosen.insert(step);
+  }
+  EXPECT_GT(chosen.size(), 1u) << "nothing was chosen";
 }
 
 TEST(Mahalanobis, TellsImagesFromAttackedOnes) {
@@ -229,6 +319,8 @@ TEST(FitScores, WhatCannotBeFittedIsAnError) {
   IdImages id = id_images();
   id.held_out.pixels = id.held_out.pixels.narrow(0, 0, 1);
   expect_error([&] { fit_scores({"mahalanobis"}, detector, id); }, {"'mahalanobis'", "not trained on"});
+  expect_error([&] { fit_scores({"odin"}, detector, id); }, {"'odin'", "not trained on", "data.validation"});
+  expect_error([&] { fit_scores({"odin"}, detector, std::nullopt); }, {"'odin'", "--train"});
   Detector plain = small_detector();
   plain.class_names.push_back("d");
   expect_error([&] { fit_scores({"reject"}, plain, id); }, {"'reject'", "beyond the classes"});

@@ -478,7 +478,7 @@ TEST(Scores, RejectIsTheProbabilityBeyondTheClasses) {
 
 TEST(Scores, WhatIsMissingIsNamed) {
   expect_error([] { make_score("enegry"); }, {"'enegry'", "nearest is 'energy'", "fdbd"});
-  expect_error([] { choose_scores({"msp", "all"}, kPosthocNeeds); }, {"'all'", "known: msp"});
+  expect_error([] { choose_scores({"msp", "all"}, kPosthocNeeds); }, {"'all'", "available here: msp"});
   expect_error([] { choose_scores({"knn", "msp", "knn"}, kPosthocNeeds); }, {"'knn'", "twice"});
   expect_error([] { choose_scores({"knn"}, kNetwork); }, {"'knn'", "ID training images", "--train"});
   expect_error([] { choose_scores({"odin"}, kPosthocNeeds); }, {"'odin'", "gradients", "poem eval"});

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "expect_error.h"
+#include "flat_base.h"
 #include "study/study.h"
 #include "temporary_folder.h"
 
@@ -12,16 +13,6 @@ namespace poem {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kBase = R"(
-data:
-  train: world2d:train:60
-  test: world2d:test:30
-  outliers: world2d:outliers:60
-  ood: [ring=world2d:ood:20, far=world2d:ood:20:1]
-  size: 1
-network: {name: mlp, mean: [0, 0], std: [1, 1]}
-)";
 
 constexpr const char* kMethods = R"(
 methods:
@@ -37,11 +28,11 @@ methods:
 class StudyFile : public ::testing::Test {
  protected:
   Study read(const std::string& text) const {
-    folder.put("base.yaml", kBase);
+    folder.put("base.yaml", kFlatBase);
     folder.put("sub/study.yaml", "title: A study\nbase: ../base.yaml\n" + text);
     return read_study(folder / "sub/study.yaml");
   }
-  StudyPlan plan(const std::string& text) const { return make_plan(read(text)); }
+  StudyPlan plan(const std::string& text) const { return make_plan(read(text), {}); }
   void expect_refused(const std::string& text, std::vector<std::string> words) const {
     words.push_back("study.yaml");
     expect_error([&] { plan(text); }, words);
@@ -97,6 +88,24 @@ TEST_F(StudyFile, ANetworksNameFollowsFromItsConfigAlone) {
   EXPECT_NE(usual, name("\nset: {data.train: 'world2d:train:61'}" + poem));
 }
 
+TEST_F(StudyFile, FiguresOfOtherSurroundingsAreOtherCells) {
+  const auto names = [&](const std::string& set, const Surroundings& surroundings) {
+    const StudyPlan p = make_plan(read("seeds: [0]" + set + "\nmethods: [{name: POEM}]"), surroundings);
+    return std::pair{p.networks[0].name, p.cells[0].tests};
+  };
+  const auto here = names("", {"cpu", 1}), gpu = names("", {"cuda", 1}), later = names("", {"cpu", 2});
+  EXPECT_EQ(here, names("", {"cpu", 1}));
+  EXPECT_NE(here.first, gpu.first);
+  EXPECT_NE(here.first, later.first);
+  EXPECT_NE(here.second, later.second);
+  const std::string files = "\nset: {data: {train: a.npz, outliers: b.npz, test: c.npz, ood: [x=d.npz]}}";
+  EXPECT_EQ(names(files, {"cpu", 1}), names(files, {"cpu", 2})) << "nothing is drawn";
+  EXPECT_NE(names(files, {"cpu", 1}).first, names(files, {"cuda", 1}).first);
+  const std::string drawn_test = "\nset: {data: {train: a.npz, outliers: b.npz}}";
+  EXPECT_EQ(names(drawn_test, {"cpu", 1}).first, names(drawn_test, {"cpu", 2}).first);
+  EXPECT_NE(names(drawn_test, {"cpu", 1}).second, names(drawn_test, {"cpu", 2}).second);
+}
+
 TEST_F(StudyFile, PaperFiguresBelongToSettings) {
   Study study = read("seeds: [0]\nmethods: [{name: A, paper: {fpr95: 2.5, ring.auroc: 99}}]");
   EXPECT_EQ(study.methods[0].paper[""]["fpr95"], 2.5);
@@ -144,7 +153,7 @@ TEST_F(StudyFile, ACellThatCannotRunIsNamed) {
   expect_refused("settings: [{name: q, set: {train.drop: 2}}]\nseeds: [4]\nmethods: [{name: A}]",
                  {"A, q, seed 4", "train.drop"});
   folder.put("lost.yaml", "title: x\nbase: nowhere.yaml\nseeds: [0]\nmethods: [{name: A}]");
-  expect_error([&] { make_plan(read_study(folder / "lost.yaml")); },
+  expect_error([&] { make_plan(read_study(folder / "lost.yaml"), {}); },
                {"lost.yaml", "A, seed 0", "nowhere.yaml"});
   expect_error([&] { read_study(folder / "none.yaml"); }, {"none.yaml"});
 }
@@ -153,7 +162,7 @@ TEST_F(StudyFile, ACellThatCannotRunIsNamed) {
 void check_study(const fs::path& file) {
   const Study study = read_study(file.string());
   EXPECT_EQ(study.seeds.size(), file.stem().string().find("-demo") != std::string::npos ? 3 : 5);
-  const StudyPlan plan = make_plan(study);
+  const StudyPlan plan = make_plan(study, {});
   EXPECT_EQ(plan.cells.size(), study.seeds.size() * study.settings.size() * study.methods.size());
   if (file.stem().string().rfind("table1-", 0) != 0) return;
   EXPECT_EQ(study.methods.size(), 11);
@@ -173,7 +182,7 @@ TEST(StudyConfigs, AllOfThemResolve) {
       ADD_FAILURE() << e.what();
     }
   }
-  EXPECT_EQ(files, 14);
+  EXPECT_EQ(files, 15);
 }
 
 }  // namespace

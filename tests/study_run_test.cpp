@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include "core/file.h"
+#include "core/lock.h"
 #include "core/runtime.h"
 #include "expect_error.h"
+#include "flat_base.h"
 #include "study/study_children.h"
 #include "study/study_run.h"
 #include "temporary_folder.h"
@@ -16,27 +18,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kBase = R"(
-data:
-  train: world2d:train:60
-  test: world2d:test:30
-  outliers: world2d:outliers:60
-  ood: [ring=world2d:ood:20]
-  size: 1
-network: {name: mlp, mean: [0, 0], std: [1, 1]}
-mining: {pool: 60, select: 30}
-)";
-
 // A study of two methods; the second has `set`. Its trainings are /bin/false.
-void run_with(const TemporaryFolder& folder, const std::string& set, const std::string& out) {
-  folder.put("base.yaml", kBase);
+StudyResults run_with(const TemporaryFolder& folder, const std::string& set, const std::string& out) {
+  folder.put("base.yaml", kFlatBase);
   folder.put("study.yaml",
              "title: A study\nbase: base.yaml\nseeds: [0]\nmethods:\n  - {name: A}\n  - {name: B, set: {" +
                  set + "}}\n");
   StudyOptions options;
   options.out = out;
   options.program = {"/bin/false"};
-  run_study(read_study(folder / "study.yaml"), options);
+  return run_study(read_study(folder / "study.yaml"), options);
 }
 
 TEST(StudyRun, ACellThatCannotRunIsAnErrorBeforeTheFirstTraining) {
@@ -58,6 +49,21 @@ TEST(StudyRun, ACellThatCannotRunIsAnErrorBeforeTheFirstTraining) {
   expect_refused("score: nothing", {"'nothing'"});
 }
 
+TEST(StudyRun, ThePapersStudiesNameTheDataThatIsNotThere) {
+  const TemporaryFolder folder;
+  const fs::path configs = fs::path(__FILE__).parent_path().parent_path() / "configs/study";
+  for (const auto& entry : fs::directory_iterator(configs)) {
+    if (entry.path().stem().string().find("-demo") != std::string::npos) continue;
+    Study study = read_study(entry.path().string());
+    study.set.push_back("data.test=" + folder / "absent/test.bin");  // wherever the tests are run
+    StudyOptions options;
+    options.out = folder / "out";
+    expect_error([&] { run_study(study, options); },
+                 {entry.path().filename().string(), "seed 0", "absent/test.bin", "check the path"});
+    EXPECT_FALSE(fs::exists(options.out)) << entry.path();
+  }
+}
+
 TEST(StudyRun, AFolderOfSomethingElseIsNeverTouched) {
   const TemporaryFolder folder;
   folder.put("foreign/letter", "precious");
@@ -65,12 +71,27 @@ TEST(StudyRun, AFolderOfSomethingElseIsNeverTouched) {
   EXPECT_EQ(read_file(folder / "foreign/letter"), "precious");
 }
 
-TEST(StudyRun, ATrainingThatFailsIsNamed) {
+TEST(StudyRun, TrainingsThatFailAreNamedAndTheTablesSaySo) {
   const TemporaryFolder folder;
-  expect_error([&] { run_with(folder, "train.epochs: 3", folder / "out"); },
-               {"study.yaml", "A, seed 0", "exit code 1", "logs/energy-thompson-seed0"});
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out/runs"), {}), 2) << "the other was tried too";
-  EXPECT_FALSE(fs::exists(folder / "out/table.md"));
+  const StudyResults results = run_with(folder, "train.epochs: 3", folder / "out");
+  EXPECT_TRUE(results.cells.empty());
+  ASSERT_EQ(results.missing.size(), 2) << "the second was tried too";
+  for (const MissingCell& cell : results.missing) {
+    EXPECT_NE(cell.failure.find("exit code 1"), std::string::npos) << cell.failure;
+    EXPECT_NE(cell.failure.find("logs/energy-thompson-seed0"), std::string::npos) << cell.failure;
+  }
+  const std::string table = read_file(folder / "out/table.md");
+  EXPECT_NE(table.find("| A | failed | failed |"), std::string::npos) << table;
+  EXPECT_NE(table.find("Failed: A, seed 0; B, seed 0."), std::string::npos) << table;
+}
+
+TEST(StudyRun, ASecondProcessIsKeptOut) {
+  const TemporaryFolder folder;
+  run_with(folder, "", folder / "out");
+  const std::string before = read_file(folder / "out/results.json");
+  const Lock other(folder / "out");
+  expect_error([&] { run_with(folder, "train.epochs: 3", folder / "out"); }, {"out", "another process"});
+  EXPECT_EQ(read_file(folder / "out/results.json"), before);
 }
 
 TEST(Children, TellHowTheyEndedAndLogWhatTheyPrint) {

@@ -62,7 +62,7 @@ TEST(StudySummary, TakesTheDeviationOfTheMeanOverSets) {
 TEST(StudyTable, MarksTheBestAndHasThePapersFigures) {
   const std::vector<CellResult> results = {cell(0, 0, 0.10, {}), cell(0, 1, 0.14, {}), cell(1, 0, 0.5, 0.75),
                                            cell(1, 1, 0.5, 0.75)};
-  const StudyTable table = make_table(study({0, 1}), results);
+  const StudyTable table = make_table(study({0, 1}), {results, {}});
   const std::string markdown = to_markdown(table);
   const auto expect = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
@@ -83,9 +83,22 @@ TEST(StudyTable, MarksTheBestAndHasThePapersFigures) {
 
 TEST(StudyTable, OneSeedHasNoDeviation) {
   const std::string markdown =
-      to_markdown(make_table(study({4}), {cell(0, 4, 0.1, 0.9), cell(1, 4, 0.10004, 0.9)}));
+      to_markdown(make_table(study({4}), {{cell(0, 4, 0.1, 0.9), cell(1, 4, 0.10004, 0.9)}, {}}));
   EXPECT_NE(markdown.find("| A & b | **10.00 ± –** |"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("| C\\|D | **10.00 ± –** |"), std::string::npos) << "looks the same: " << markdown;
+}
+
+TEST(StudyTable, SaysWhatIsMissing) {
+  const StudyResults results = {{cell(0, 0, 0.10, 0.9), cell(0, 1, 0.14, 0.9), cell(1, 1, 0.05, 0.9)},
+                                {{0, 1, 0, "out of luck"}}};
+  const std::string partly = to_markdown(make_table(study({0, 1}), results));
+  EXPECT_NE(partly.find("| A & b | **12.00 ± 2.83** |"), std::string::npos) << partly;
+  EXPECT_NE(partly.find("| C\\|D | 5.00 ± – (1/2) |"), std::string::npos) << "no rival: " << partly;
+  EXPECT_NE(partly.find("Failed: C|D, seed 0."), std::string::npos) << partly;
+  const std::string open = to_markdown(make_table(study({0}), {{}, {{0, 0, 0, ""}, {0, 1, 0, "no"}}}));
+  EXPECT_NE(open.find("| A & b | missing | 3.50 | missing |"), std::string::npos) << open;
+  EXPECT_NE(open.find("| C\\|D | failed |"), std::string::npos) << open;
+  EXPECT_NE(open.find("Failed: C|D, seed 0. Not finished: 1 of 2 cells."), std::string::npos) << open;
 }
 
 TEST(StudyTable, EverySettingHasItsBest) {
@@ -94,7 +107,7 @@ TEST(StudyTable, EverySettingHasItsBest) {
   std::vector<CellResult> results = {cell(0, 0, 0.1, 0.9), cell(1, 0, 0.2, 0.9), cell(0, 0, 0.6, 0.9),
                                      cell(1, 0, 0.5, 0.9)};
   results[2].setting = results[3].setting = 1;
-  const std::string markdown = to_markdown(make_table(two, results));
+  const std::string markdown = to_markdown(make_table(two, {results, {}}));
   EXPECT_NE(markdown.find("| easy | A & b | **10.00"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("|  | C\\|D | 20.00"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("| hard | A & b | 60.00"), std::string::npos) << markdown;
@@ -122,8 +135,12 @@ TEST(StudyFiles, CurvesHaveTheEpochsThatWereEvaluated) {
 
 TEST(StudyFiles, JsonHasCellsAndTable) {
   const auto json = ordered_json::parse(to_json_text(
-      study({0, 1}), {cell(0, 0, 0.1, {}), cell(0, 1, 0.14, {}), cell(1, 0, 0.5, 1), cell(1, 1, 0.5, 1)}));
-  EXPECT_EQ(json.at("cells").size(), 4);
+      study({0, 1}),
+      {{cell(0, 0, 0.1, {}), cell(0, 1, 0.14, {}), cell(1, 0, 0.5, 1)}, {{0, 1, 1, "out of luck"}}}));
+  EXPECT_EQ(json.at("cells").size(), 3);
+  EXPECT_EQ(json.at("missing")[0].at("method"), "C|D");
+  EXPECT_EQ(json.at("missing")[0].at("failure"), "out of luck");
+  EXPECT_EQ(json.at("table")[1].at("fpr95").at("seeds"), 1);
   EXPECT_EQ(json.at("cells")[1].at("results").at("mean").at("fpr95"), 0.14);
   EXPECT_NEAR(json.at("table")[0].at("fpr95").at("mean").get<double>(), 12, 1e-9);
   EXPECT_EQ(json.at("table")[0].at("fpr95").at("paper"), 3.5);

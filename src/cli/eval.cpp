@@ -28,22 +28,21 @@ struct Options {
   bool json = false, skip_bad = false, force = false;
 };
 
-// One score prints as a run's own results do.
-struct Texts {
-  explicit Texts(const ScoreResults& r)
-      : json(r.size() == 1 ? to_json_text(r[0].second) : to_json_text(r)),
-        csv(r.size() == 1 ? to_csv(r[0].second) : to_csv(r)),
-        table(r.size() == 1 ? to_table(r[0].second, terminal(STDOUT_FILENO))
-                            : to_table(r, terminal(STDOUT_FILENO))) {}
-  std::string json, csv, table;
-};
+// A folder with config.yaml is a run, whose results.json is the training's own.
+void check_free(const Options& options) {
+  if (!std::filesystem::exists(options.out)) return;
+  if (std::filesystem::exists(options.out + "/config.yaml")) {
+    throw Error(options.out, "is a run, which has a results.json of its own", "choose another folder");
+  }
+  OutputFiles({options.out + "/results.json", options.out + "/results.csv"}, options.force);
+}
 
-void write(const Texts& texts, const Options& options) {
+void write(const ScoreResults& results, const Options& options) {
   make_output_folder(options.out);
   const std::string json_path = options.out + "/results.json", csv_path = options.out + "/results.csv";
   OutputFiles files({json_path, csv_path}, options.force);
-  write_file(files.staged(csv_path), texts.csv);
-  write_file(files.staged(json_path), texts.json);
+  write_file(files.staged(csv_path), to_csv(results));
+  write_file(files.staged(json_path), to_json_text(results));
   files.commit();
 }
 
@@ -63,7 +62,7 @@ IdImages read_id_images(const Options& options, const Detector& detector) {
 // What the chosen scores are fitted on, where they need it and it can be found.
 std::optional<IdImages> find_id_images(const Options& options, const Detector& detector) {
   const auto must_be_fitted = [&](const std::string& name) {
-    return name == "all" || (name != detector.score->name() && needs(name, kTraining));
+    return name == "all" || (name != detector.score->name() && needs(name, kFitted));
   };
   if (std::none_of(options.score.begin(), options.score.end(), must_be_fitted)) return std::nullopt;
   if (!options.train.empty()) return read_id_images(options, detector);
@@ -72,9 +71,7 @@ std::optional<IdImages> find_id_images(const Options& options, const Detector& d
 }
 
 void run(Options options, const CommonOptions& common) {
-  if (std::filesystem::exists(options.out)) {  // asked before the work, and again before writing
-    OutputFiles({options.out + "/results.json", options.out + "/results.csv"}, options.force);
-  }
+  check_free(options);  // asked before the work, and again before writing
   catch_interrupts();
   const Detector detector = Detector::load(detector_path(options.run));
   detector.network->to(pick_device(common.device));
@@ -86,9 +83,10 @@ void run(Options options, const CommonOptions& common) {
   const std::vector<Results> all = evaluate(detector, scores, test.id, test.ood);
   ScoreResults results;
   for (size_t i = 0; i < scores.size(); ++i) results.emplace_back(scores[i]->name(), all[i]);
-  const Texts texts(results);
-  if (!options.out.empty()) write(texts, options);
-  fmt::print("{}", options.json ? texts.json : texts.table);
+  if (!options.out.empty()) write(results, options);
+  const Terminal out = terminal(STDOUT_FILENO);
+  const std::string table = all.size() == 1 ? to_table(all.front(), out) : to_table(results, out);
+  fmt::print("{}", options.json ? to_json_text(results) : table);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "core/error.h"
 #include "core/runtime.h"
 #include "study/study_run.h"
 #include "study/study_table.h"
@@ -21,6 +22,17 @@ struct Options {
   bool force = false;
 };
 
+// Every failure on a line of its own, then the error that ends the program.
+[[noreturn]] void fail(const Study& study, const std::vector<MissingCell>& missing) {
+  for (const MissingCell& cell : missing) {
+    spdlog::error("{}: {}", cell_name(study, cell.setting, cell.method, cell.seed), cell.failure);
+  }
+  throw Error(study.path,
+              fmt::format("{} failed, as told above",
+                          missing.size() == 1 ? "a cell" : fmt::format("{} cells", missing.size())),
+              "the same command tries again");
+}
+
 void run(const Options& options, const CommonOptions& common) {
   StudyOptions study_options{
       options.out, static_cast<size_t>(options.jobs), options.force, {}, pick_device(common.device)};
@@ -30,15 +42,17 @@ void run(const Options& options, const CommonOptions& common) {
                            std::to_string(threads), "--device", common.device};
   catch_interrupts();
   const Study study = read_study(options.file);
+  StudyResults results;
   try {
-    const auto results = run_study(study, study_options);
-    fmt::print("{}", to_text(make_table(study, results), terminal(STDOUT_FILENO)));
+    results = run_study(study, study_options);
   } catch (const Interrupted&) {
     spdlog::warn("interrupted; the same command again goes on");
     throw;
   }
+  fmt::print("{}", to_text(make_table(study, results), terminal(STDOUT_FILENO)));
   spdlog::info("tables: {0}/table.md, {0}/table.tex; figures: {0}/results.csv, {0}/results.json",
                options.out);
+  if (!results.missing.empty()) fail(study, results.missing);
 }
 
 }  // namespace

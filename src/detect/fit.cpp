@@ -1,6 +1,7 @@
 #include "detect/fit.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -21,9 +22,11 @@ Head head_of(const Detector& detector) {
   return head;
 }
 
-Training training_of(const Detector& detector, const IdImages& images) {
-  std::vector<at::Tensor> features;
-  detector.for_each_batch(images.train, [&](const Batch& batch) { features.push_back(batch.features); });
+Training training_of(const Detector& detector, const IdImages& images, bool with_features) {
+  std::vector<at::Tensor> features = {at::empty({0, detector.network->feature_count()})};
+  if (with_features) {
+    detector.for_each_batch(images.train, [&](const Batch& batch) { features.push_back(batch.features); });
+  }
   return {at::cat(features),      images.train.labels,
           head_of(detector),      static_cast<int64_t>(detector.class_names.size()),
           detector.network.get(), images.train,
@@ -48,14 +51,20 @@ unsigned available(const Detector& detector, const std::optional<IdImages>& imag
 std::vector<std::shared_ptr<Score>> fit_scores(const std::vector<std::string>& names,
                                                const Detector& detector,
                                                const std::optional<IdImages>& images) {
+  const at::NoGradGuard no_grad;  // layers of all training images would keep their graphs alive
   const std::string own = detector.score ? detector.score->name() : "";
-  std::optional<Training> training;
+  const std::vector<std::string> chosen = choose_scores(names, available(detector, images), own);
+  const auto to_fit = [&](unsigned what) {
+    return std::any_of(chosen.begin(), chosen.end(),
+                       [&](const std::string& name) { return name != own && needs(name, what); });
+  };
+  Training training;
+  detector.network->train(false);
+  if (to_fit(kFitted)) training = training_of(detector, *images, to_fit(kTraining));
   std::vector<std::shared_ptr<Score>> scores;
-  for (const std::string& name : choose_scores(names, available(detector, images), own)) {
+  for (const std::string& name : chosen) {
     scores.push_back(name == own ? detector.score : make_score(name));
-    if (name == own || !needs(name, kTraining)) continue;
-    if (!training) training = training_of(detector, *images);
-    scores.back()->fit(*training);
+    if (name != own && needs(name, kFitted)) scores.back()->fit(training);
   }
   return scores;
 }

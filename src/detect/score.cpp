@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/registry.h"
 #include "core/safetensors.h"
@@ -51,7 +52,7 @@ const Registry<Entry> kScores("score", {
                                            {"fdbd", {make_fdbd, kTraining | kLinear}},
                                            {"ssd", {make_ssd, kTraining}},
                                            {"reject", {make_reject, kRejects}},
-                                           {"odin", {make_odin, kClasses | kNetwork}},
+                                           {"odin", {make_odin, kClasses | kNetwork | kHeldOut}},
                                            {"mahalanobis",
                                             {make_mahalanobis, kClasses | kTraining | kNetwork | kHeldOut}},
                                        });
@@ -75,12 +76,11 @@ void check_needs(const std::string& name, unsigned available) {
     throw Error(where, "needs the network's gradients and layers, saved features do not have them",
                 "use poem eval on a run or a detector");
   }
-  if (missing & kTraining) {
-    throw Error(where, "needs features of ID training images",
-                "name the run's folder instead of the detector's file, or give --train PATH");
-  }
+  const char* find_images = "name the run's folder instead of the detector's file, or give --train PATH";
+  if (missing & kTraining) throw Error(where, "needs features of ID training images", find_images);
   if (missing & kHeldOut) {
-    throw Error(where, "needs ID images that were not trained on", "train with data.validation above 0");
+    throw Error(where, "needs ID images that were not trained on",
+                available & kTraining ? "train with data.validation above 0" : find_images);
   }
 }
 
@@ -102,21 +102,23 @@ std::unique_ptr<Score> make_score(const std::string& name) {
   return score;
 }
 
-bool needs(const std::string& name, Need what) { return kScores.find(name).needs & what; }
+bool needs(const std::string& name, unsigned any_of) { return kScores.find(name).needs & any_of; }
 
 std::vector<std::string> score_names() { return kScores.names(); }
 
 std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
                                        const std::string& fitted) {
-  if (names == std::vector<std::string>{"all"}) {
-    std::vector<std::string> all = kScores.names();
-    const auto lacking = [&](const std::string& name) {
-      return name != fitted && kScores.find(name).needs & ~available;
-    };
-    all.erase(std::remove_if(all.begin(), all.end(), lacking), all.end());
-    return all;
-  }
+  const std::vector<std::string> known = kScores.names();
+  std::vector<std::string> all;
+  std::copy_if(known.begin(), known.end(), std::back_inserter(all), [&](const std::string& name) {
+    return name == fitted || !(kScores.find(name).needs & ~available);
+  });
+  if (names == std::vector<std::string>{"all"}) return all;
   for (auto name = names.begin(); name != names.end(); ++name) {
+    if (std::find(known.begin(), known.end(), *name) == known.end()) {
+      throw Error("score", "is '" + *name + "'",
+                  "nearest is '" + nearest(*name, all) + "'; available here: " + listed(all));
+    }
     if (*name != fitted) check_needs(*name, available);
     if (std::find(names.begin(), name, *name) != name) {
       throw Error("score", "'" + *name + "' is given twice", "name each once");

@@ -2,7 +2,7 @@
 // batches of anything.
 //
 //   std::unique_ptr<Score> knn = make_score("knn");
-//   knn->fit(training);                      // where needs("knn", kTraining)
+//   knn->fit(training);                      // where needs("knn", kFitted)
 //   at::Tensor scores = (*knn)(batch);       // float32, one a row
 //
 // A new score is one file in detect/scores/ and one line in the table of score.cpp.
@@ -39,7 +39,7 @@ struct Head {
 
 // What scores are fitted on: ID data only.
 struct Training {
-  at::Tensor features, labels;  // of the training inputs: float32 N×m and int64 N
+  at::Tensor features, labels;  // of the training inputs: float32 N×m and int64 N; none without kTraining
   Head head;                    // not defined where the last layer is not linear
   int64_t classes = 0;
   Network* network = nullptr;  // null where only features are known; what follows is then empty
@@ -79,14 +79,16 @@ enum Need : unsigned {
   kLinear = 32,   // that they are linear in the features
 };
 
+constexpr unsigned kFitted = kTraining | kHeldOut;  // Needs of scores that must be fitted
+
 // An unknown name is an Error that lists the known ones.
 std::unique_ptr<Score> make_score(const std::string& name);
-bool needs(const std::string& name, Need what);
+bool needs(const std::string& name, unsigned any_of);
 std::vector<std::string> score_names();
 
 // The names themselves, or for the one name "all" every score that needs no more than `available`, a sum of
-// Needs. A name given twice, and a score that needs what is not available, are an Error. The score `fitted`
-// needs nothing any more.
+// Needs. A name given twice, a score that needs what is not available, and an unknown name are an Error, the
+// last with a list of what is available. The score `fitted` needs nothing any more.
 std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
                                        const std::string& fitted = "");
 

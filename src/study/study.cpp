@@ -1,6 +1,7 @@
 #include "study/study.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -248,9 +249,31 @@ Config training_config(const Study& study, Config config) {
   return config;
 }
 
-size_t find_or_add_network(const Study& study, const Config& config, StudyPlan& plan) {
+// A short name for a text: 16 hexadecimal digits.
+std::string text_hash(const std::string& text) { return fmt::format("{:016x}", Stream(0, text).bits64()); }
+
+std::string surroundings_text(const Surroundings& surroundings, const DataSettings& data) {
+  std::vector<std::string> sources = {data.train, data.outliers, data.test};
+  for (const NamedPath& set : named_paths("data.ood", data.ood)) sources.push_back(set.path);
+  const bool drawn = std::any_of(sources.begin(), sources.end(), [](const std::string& source) {
+    return source.rfind("world:", 0) == 0 || source.rfind("world2d:", 0) == 0;
+  });
+  return fmt::format("device {}\n", surroundings.device) +
+         (drawn ? fmt::format("world {}\n", surroundings.world) : "");
+}
+
+// What a cell is scored on, as text.
+std::string test_text(const DataSettings& data, const Surroundings& surroundings) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}", data.test, fmt::join(data.ood, "\n"), data.size, data.skip_bad,
+                     surroundings_text(surroundings, data));
+}
+
+size_t find_or_add_network(const Study& study, const Config& config, const Surroundings& surroundings,
+                           StudyPlan& plan) {
+  const std::string identity =
+      training_text(study, config) + surroundings_text(surroundings, training_config(study, config).data);
   const std::string name = fmt::format("{}-{}-seed{}-{}", config.objective.name, config.mining.miner,
-                                       config.seed, text_hash(training_text(study, config)));
+                                       config.seed, text_hash(identity));
   const auto found = std::find_if(plan.networks.begin(), plan.networks.end(),
                                   [&](const StudyNetwork& network) { return network.name == name; });
   if (found != plan.networks.end()) return static_cast<size_t>(found - plan.networks.begin());
@@ -291,19 +314,20 @@ Study read_study(const std::string& path) {
   return study;
 }
 
-StudyPlan make_plan(const Study& study) {
+StudyPlan make_plan(const Study& study, const Surroundings& surroundings) {
   StudyPlan plan;
   for (const int64_t seed : study.seeds) {
     for (size_t setting = 0; setting < study.settings.size(); ++setting) {
       for (size_t method = 0; method < study.methods.size(); ++method) {
-        StudyCell cell{setting, method, 0, seed, {}};
+        StudyCell cell{setting, method, 0, seed, {}, {}};
         try {
           cell.config = cell_config(study, cell);
           check_cell(study, cell.config);
         } catch (const Error& e) {
           throw Error(fmt::format("{}: {}", study.path, cell_name(study, cell)), e.what());
         }
-        cell.network = find_or_add_network(study, cell.config, plan);
+        cell.network = find_or_add_network(study, cell.config, surroundings, plan);
+        cell.tests = text_hash(test_text(cell.config.data, surroundings));
         plan.cells.push_back(std::move(cell));
       }
     }
@@ -311,10 +335,13 @@ StudyPlan make_plan(const Study& study) {
   return plan;
 }
 
+std::string cell_name(const Study& study, size_t setting, size_t method, int64_t seed) {
+  const std::string& where = study.settings[setting].name;
+  return fmt::format("{}{}, seed {}", study.methods[method].name, where.empty() ? "" : ", " + where, seed);
+}
+
 std::string cell_name(const Study& study, const StudyCell& cell) {
-  const std::string& setting = study.settings[cell.setting].name;
-  return fmt::format("{}{}, seed {}", study.methods[cell.method].name, setting.empty() ? "" : ", " + setting,
-                     cell.seed);
+  return cell_name(study, cell.setting, cell.method, cell.seed);
 }
 
 std::string training_text(const Study& study, const Config& config) {
@@ -330,7 +357,5 @@ std::string training_text(const Study& study, const Config& config) {
   }
   return text;
 }
-
-std::string text_hash(const std::string& text) { return fmt::format("{:016x}", Stream(0, text).bits64()); }
 
 }  // namespace poem

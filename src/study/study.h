@@ -1,13 +1,14 @@
 // A study: methods × settings × seeds in one YAML file (docs/studies.md), and the networks that it takes.
 //
 //   const Study study = read_study("configs/study/table1-demo.yaml");
-//   const StudyPlan plan = make_plan(study);  // every config is read and checked here
+//   const StudyPlan plan = make_plan(study, {"cpu"});  // every config is read and checked here
 #pragma once
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "data/world.h"
 #include "train/config.h"
 
 namespace poem {
@@ -49,14 +50,16 @@ Study read_study(const std::string& path);
 
 // A training. Cells that differ in nothing that reaches the weights share one.
 struct StudyNetwork {
-  std::string name;  // its folder: objective, miner, seed and a hash of all that is not default
+  std::string name;  // its folder: objective, miner, seed, and a hash of all that is not default and of the
+                     // surroundings
   Config config;
 };
 
 struct StudyCell {
   size_t setting, method, network;
   int64_t seed;
-  Config config;  // with the score and the test sets of this cell
+  Config config;      // with the score and the test sets of this cell
+  std::string tests;  // a hash of its test sets
 };
 
 struct StudyPlan {
@@ -64,16 +67,20 @@ struct StudyPlan {
   std::vector<StudyCell> cells;  // by seed, then setting, then method
 };
 
+// What figures depend on beside the file: those of other surroundings are never taken for the same cell's.
+struct Surroundings {
+  std::string device = "cpu";
+  int world = kWorldVersion;  // counts where images are drawn
+};
+
 // An Error names the cell. Nothing is read but the configs.
-StudyPlan make_plan(const Study& study);
+StudyPlan make_plan(const Study& study, const Surroundings& surroundings);
 
 // "POEM, CIFAR-10, seed 0"
+std::string cell_name(const Study& study, size_t setting, size_t method, int64_t seed);
 std::string cell_name(const Study& study, const StudyCell& cell);
 
 // All of a network's config that its weights depend on, as text; with curves that is the evaluation too.
 std::string training_text(const Study& study, const Config& config);
-
-// A short name for a text: 16 hexadecimal digits.
-std::string text_hash(const std::string& text);
 
 }  // namespace poem

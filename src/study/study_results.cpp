@@ -15,15 +15,6 @@ constexpr const char* kFigures[] = {"fpr95", "auroc", "aupr_in", "aupr_out", "de
 constexpr const char* kCsvFigures =
     "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy,id_count,ood_count";
 
-std::optional<double> column_value(const CellResult& cell, const StudyColumn& column) {
-  if (column.figure == "minutes") return cell.seconds / 60;
-  const ordered_json& value = column.figure == "id_accuracy" ? cell.results.at("id_accuracy")
-                              : column.set.empty()           ? cell.results.at("mean").at(column.figure)
-                                                   : cell.results.at("sets").at(column.set).at(column.figure);
-  if (value.is_null()) return std::nullopt;
-  return 100 * value.get<double>();
-}
-
 // Lines of the columns kCsvFigures, each after `start` and with `end` after it.
 std::string csv_lines(const std::string& start, const ordered_json& results, const std::string& end) {
   const ordered_json& accuracy = results.at("id_accuracy");
@@ -51,6 +42,10 @@ ordered_json or_null(const std::optional<double>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
+ordered_json cell_json(const Study& study, size_t setting, size_t method, int64_t seed) {
+  return {{"setting", study.settings[setting].name}, {"method", study.methods[method].name}, {"seed", seed}};
+}
+
 ordered_json table_json(const Study& study, const std::vector<CellResult>& results) {
   ordered_json rows = ordered_json::array();
   for (size_t setting = 0; setting < study.settings.size(); ++setting) {
@@ -61,6 +56,7 @@ ordered_json table_json(const Study& study, const std::vector<CellResult>& resul
         const Summary summary = summarise(results, setting, method, column);
         row[column.key] = {{"mean", or_null(summary.mean)},
                            {"deviation", or_null(summary.deviation)},
+                           {"seeds", summary.seeds},
                            {"paper", or_null(paper_figure(study, setting, method, column))}};
       }
       rows.push_back(std::move(row));
@@ -70,6 +66,15 @@ ordered_json table_json(const Study& study, const std::vector<CellResult>& resul
 }
 
 }  // namespace
+
+std::optional<double> column_value(const CellResult& cell, const StudyColumn& column) {
+  if (column.figure == "minutes") return cell.seconds / 60;
+  const ordered_json& value = column.figure == "id_accuracy" ? cell.results.at("id_accuracy")
+                              : column.set.empty()           ? cell.results.at("mean").at(column.figure)
+                                                   : cell.results.at("sets").at(column.set).at(column.figure);
+  if (value.is_null()) return std::nullopt;
+  return 100 * value.get<double>();
+}
 
 std::optional<double> paper_figure(const Study& study, size_t setting, size_t method,
                                    const StudyColumn& column) {
@@ -82,38 +87,47 @@ std::optional<double> paper_figure(const Study& study, size_t setting, size_t me
 
 Summary summarise(const std::vector<double>& values) {
   if (values.empty()) return {};
-  const auto n = static_cast<double>(values.size());
+  const size_t count = values.size();
+  const auto n = static_cast<double>(count);
   double mean = 0, squares = 0;
   for (const double value : values) mean += value / n;
   for (const double value : values) squares += (value - mean) * (value - mean);
-  if (values.size() == 1) return {mean, std::nullopt};
-  return {mean, std::sqrt(squares / (n - 1))};
+  if (count == 1) return {mean, std::nullopt, count};
+  return {mean, std::sqrt(squares / (n - 1)), count};
 }
 
 Summary summarise(const std::vector<CellResult>& results, size_t setting, size_t method,
                   const StudyColumn& column) {
   std::vector<double> values;
+  size_t seeds = 0;
   for (const CellResult& cell : results) {
     if (cell.setting != setting || cell.method != method) continue;
-    const auto value = column_value(cell, column);
-    if (!value) return {};
-    values.push_back(*value);
+    ++seeds;
+    if (const auto value = column_value(cell, column)) values.push_back(*value);
   }
-  return summarise(values);
+  return values.size() == seeds ? summarise(values) : Summary{std::nullopt, std::nullopt, seeds};
 }
 
-std::string to_json_text(const Study& study, const std::vector<CellResult>& results) {
-  ordered_json json = {{"title", study.title}, {"seeds", study.seeds}, {"cells", ordered_json::array()}};
-  for (const CellResult& cell : results) {
-    json["cells"].push_back({{"setting", study.settings[cell.setting].name},
-                             {"method", study.methods[cell.method].name},
-                             {"seed", cell.seed},
-                             {"score", cell.score},
-                             {"run", cell.run},
-                             {"seconds", cell.seconds},
-                             {"results", cell.results}});
+std::string to_json_text(const Study& study, const StudyResults& results) {
+  ordered_json json = {{"title", study.title},
+                       {"seeds", study.seeds},
+                       {"cells", ordered_json::array()},
+                       {"missing", ordered_json::array()}};
+  for (const CellResult& cell : results.cells) {
+    ordered_json entry = cell_json(study, cell.setting, cell.method, cell.seed);
+    entry.update({{"score", cell.score}, {"run", cell.run}, {"seconds", cell.seconds}});
+    entry["results"] = cell.results;
+    for (const auto& [epoch, figures] : cell.curve) {
+      entry["curve"].push_back({{"epoch", epoch}, {"results", figures}});
+    }
+    json["cells"].push_back(std::move(entry));
   }
-  json["table"] = table_json(study, results);
+  for (const MissingCell& cell : results.missing) {
+    ordered_json entry = cell_json(study, cell.setting, cell.method, cell.seed);
+    entry["failure"] = cell.failure.empty() ? ordered_json(nullptr) : ordered_json(cell.failure);
+    json["missing"].push_back(std::move(entry));
+  }
+  json["table"] = table_json(study, results.cells);
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -22,9 +22,21 @@ struct CellResult {
       curve;  // (epoch, the same) where a study has curves
 };
 
+struct MissingCell {
+  size_t setting, method;
+  int64_t seed;
+  std::string failure;  // why; empty: it is not finished
+};
+
+struct StudyResults {
+  std::vector<CellResult> cells;
+  std::vector<MissingCell> missing;
+};
+
 struct Summary {
   std::optional<double> mean;       // in percent or minutes; empty where the method has no such figure
   std::optional<double> deviation;  // of the sample (n − 1); empty for one seed
+  size_t seeds = 0;                 // that are finished
 };
 Summary summarise(const std::vector<double>& values);
 Summary summarise(const std::vector<CellResult>& results, size_t setting, size_t method,
@@ -34,8 +46,12 @@ Summary summarise(const std::vector<CellResult>& results, size_t setting, size_t
 std::optional<double> paper_figure(const Study& study, size_t setting, size_t method,
                                    const StudyColumn& column);
 
-// Every cell with all figures as shares of 1, then the table's figures as it prints them.
-std::string to_json_text(const Study& study, const std::vector<CellResult>& results);
+// A cell's figure: percent, or minutes; empty where the method has none.
+std::optional<double> column_value(const CellResult& cell, const StudyColumn& column);
+
+// Every cell with all figures as shares of 1, the cells that are missing, then the table's figures as it
+// prints them.
+std::string to_json_text(const Study& study, const StudyResults& results);
 
 // One line a cell and set, then its mean over sets; shares of 1.
 std::string to_csv(const Study& study, const std::vector<CellResult>& results);

@@ -1,7 +1,7 @@
 #include "study/study_run.h"
 
+#include <c10/core/DeviceType.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/lock.h"
 #include "core/output_files.h"
 #include "core/progress.h"
 #include "core/runtime.h"
@@ -33,20 +35,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kMark = "study.yaml";
 
-// What a cell is scored on, as text.
-std::string test_text(const Config& config) {
-  return fmt::format("{}\n{}\n{}\n{}", config.data.test, fmt::join(config.data.ood, "\n"), config.data.size,
-                     config.data.skip_bad);
-}
-
-// A trained network with one score against the test sets.
-Results evaluate_run(const std::string& run, const std::string& score, const TestData& test,
-                     at::Device device) {
+// A trained network with several scores against the test sets: one forward pass serves all.
+std::vector<Results> evaluate_run(const std::string& run, const std::vector<std::string>& scores,
+                                  const TestData& test, at::Device device) {
   const Detector detector = Detector::load(detector_path(run));
   detector.network->to(device);
   std::optional<IdImages> id;
-  if (score != detector.score->name() && needs(score, kTraining)) id = load_id_images(run);
-  return evaluate(detector, fit_scores({score}, detector, id), test.id, test.ood).front();
+  if (std::any_of(scores.begin(), scores.end(), [&](const std::string& score) {
+        return score != detector.score->name() && needs(score, kFitted);
+      })) {
+    id = load_id_images(run);
+  }
+  return evaluate(detector, fit_scores(scores, detector, id), test.id, test.ood);
 }
 
 std::string last_line(const std::string& path) {
@@ -61,12 +61,19 @@ std::string last_line(const std::string& path) {
 class StudyRun {
  public:
   StudyRun(const Study& study, const StudyOptions& options)
-      : study_(study), options_(options), plan_(make_plan(study)) {}
+      : study_(study),
+        options_(options),
+        plan_(make_plan(study, {at::DeviceTypeName(options.device.type(), /*lower_case=*/true)})),
+        failures_(plan_.cells.size()) {}
 
-  std::vector<CellResult> run() {
+  StudyResults run() {
     check_output_folder(options_.out, true, kMark);
+    std::optional<Lock> lock;
+    if (fs::exists(options_.out)) lock.emplace(options_.out);
     check_inputs();
     make_output_folder(options_.out);
+    if (!lock) lock.emplace(options_.out);
+    check_output_folder(options_.out, true, kMark);  // another process may have filled it meanwhile
     write_file(options_.out + "/" + kMark, read_file(study_.path));
     for (const char* name : {"runs", "logs", "cells"}) {
       const std::string folder = fmt::format("{}/{}", options_.out, name);
@@ -87,8 +94,7 @@ class StudyRun {
     return options_.out + "/cells/" + network.name;
   }
   std::string cell_path(const StudyCell& cell) const {
-    return fmt::format("{}/{}-{}.json", cell_folder(network(cell)), cell.config.score,
-                       text_hash(test_text(cell.config)));
+    return fmt::format("{}/{}-{}.json", cell_folder(network(cell)), cell.config.score, cell.tests);
   }
 
   // A run of this very config: finished or to be resumed.
@@ -102,12 +108,10 @@ class StudyRun {
   }
   bool scored(const StudyCell& cell) const { return trained(network(cell)) && fs::exists(cell_path(cell)); }
 
-  const TestData& test_data(const Config& config) {
-    const auto [entry, fresh] = test_data_.try_emplace(test_text(config));
-    if (fresh) {
-      entry->second =
-          load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
-    }
+  const TestData& test_data(const StudyCell& cell) {
+    const auto [entry, fresh] = test_data_.try_emplace(cell.tests);
+    const DataSettings& data = cell.config.data;
+    if (fresh) entry->second = load_test_data(data.test, data.ood, data.size, data.skip_bad);
     return entry->second;
   }
 
@@ -124,7 +128,7 @@ class StudyRun {
       if (!seen.insert(to_yaml(config)).second) continue;
       spdlog::info("checking {}", cell_name(study_, cell));
       try {
-        const TestData& test = test_data(cell.config);
+        const TestData& test = test_data(cell);
         const TrainingData data = load_training_data(config);
         const Trainer trainer(config, data, at::kCPU);
         for (const StudyCell& other : plan_.cells) {
@@ -148,14 +152,15 @@ class StudyRun {
     for (size_t i = 0; i < plan_.networks.size(); ++i) {
       if (trained(plan_.networks[i])) score_network(i);
     }
+    publish();
     began_ = Clock::now();
     Children children;
     auto next = missing.begin();
     while (next != missing.end() || children.running() > 0) {
       while (next != missing.end() && children.running() < options_.jobs) start(*next++, children);
       settle(children.wait());
+      publish();
     }
-    if (!failures_.empty()) throw failures_.front();
   }
 
   void start(size_t index, Children& children) {
@@ -177,27 +182,63 @@ class StudyRun {
     --networks_left_;
     ++networks_done_;
     if (ended.code == 0) return score_network(ended.id);
-    const auto cell = std::find_if(plan_.cells.begin(), plan_.cells.end(),
-                                   [&](const StudyCell& c) { return c.network == ended.id; });
-    const std::string log = log_path(network(*cell));
-    failures_.emplace_back(fmt::format("{}: {}", study_.path, cell_name(study_, *cell)),
-                           fmt::format("training ended with exit code {}: {}", ended.code, last_line(log)),
-                           fmt::format("see {}; the same command tries again", log));
-    spdlog::info("{}", failures_.back().what());
+    const std::string log = log_path(plan_.networks[ended.id]);
+    fail(cells_of(ended.id),
+         fmt::format("training ended with exit code {}: {} (see {})", ended.code, last_line(log), log));
   }
 
-  // Every cell of a trained network.
+  std::vector<size_t> cells_of(size_t network) const {
+    std::vector<size_t> cells;
+    for (size_t i = 0; i < plan_.cells.size(); ++i) {
+      if (plan_.cells[i].network == network) cells.push_back(i);
+    }
+    return cells;
+  }
+
+  void fail(const std::vector<size_t>& cells, const std::string& why) {
+    for (const size_t i : cells) {
+      failures_[i] = why;
+      spdlog::info("[{}/{}] {}: {}", ++cells_done_, plan_.cells.size(), cell_name(study_, plan_.cells[i]),
+                   why);
+    }
+  }
+
+  // Every cell of a trained network; those with the same test sets together.
   void score_network(size_t index) {
-    for (const StudyCell& cell : plan_.cells) {
-      if (cell.network != index) continue;
+    std::map<std::string, std::vector<size_t>> by_tests;
+    for (const size_t i : cells_of(index)) {
+      if (fs::exists(cell_path(plan_.cells[i]))) {
+        ++cells_done_;
+      } else {
+        by_tests[plan_.cells[i].tests].push_back(i);
+      }
+    }
+    for (const auto& group : by_tests) {
       stop_if_interrupted();
+      try {
+        score_cells(group.second);
+      } catch (const std::exception& e) {
+        fail(group.second, fmt::format("scoring failed: {}", e.what()));
+      }
+    }
+  }
+
+  void score_cells(const std::vector<size_t>& cells) {
+    const StudyCell& first = plan_.cells[cells.front()];
+    std::vector<std::string> scores;  // rows may differ in name alone
+    for (const size_t i : cells) {
+      const std::string& score = plan_.cells[i].config.score;
+      if (std::find(scores.begin(), scores.end(), score) == scores.end()) scores.push_back(score);
+    }
+    const auto results = evaluate_run(run_folder(network(first)), scores, test_data(first), options_.device);
+    make_output_folder(cell_folder(network(first)));
+    for (const size_t i : cells) {
+      const StudyCell& cell = plan_.cells[i];
+      const auto score = std::find(scores.begin(), scores.end(), cell.config.score);
+      const Results& figures = results[static_cast<size_t>(score - scores.begin())];
+      write_file(cell_path(cell), to_json_text(figures));
       ++cells_done_;
-      if (fs::exists(cell_path(cell))) continue;
-      const Results results =
-          evaluate_run(run_folder(network(cell)), cell.config.score, test_data(cell.config), options_.device);
-      make_output_folder(cell_folder(network(cell)));
-      write_file(cell_path(cell), to_json_text(results));
-      tell(cell, results);
+      tell(cell, figures);
     }
   }
 
@@ -213,56 +254,71 @@ class StudyRun {
                  cell_name(study_, cell), 100 * results.mean.fpr95, 100 * results.mean.auroc, time);
   }
 
-  std::vector<CellResult> collect() const {
-    std::vector<CellResult> results;
-    for (const StudyCell& cell : plan_.cells) {
-      CellResult result{cell.setting,
-                        cell.method,
-                        cell.seed,
-                        network(cell).name,
-                        cell.config.score,
-                        0,
-                        ordered_json::parse(read_file(cell_path(cell))),
-                        {}};
-      std::ifstream epochs(run_folder(network(cell)) + "/metrics.jsonl");
-      for (std::string line; std::getline(epochs, line);) {
-        const ordered_json epoch = ordered_json::parse(line);
-        for (const ordered_json& phase : epoch.at("seconds")) result.seconds += phase.get<double>();
-        const auto figures = epoch.find("results");
-        if (figures == epoch.end() || figures->is_null()) continue;
-        result.curve.emplace_back(epoch.at("epoch").get<int64_t>(), *figures);
+  // What there is, and what is not.
+  StudyResults collect() const {
+    StudyResults results;
+    for (size_t i = 0; i < plan_.cells.size(); ++i) {
+      const StudyCell& cell = plan_.cells[i];
+      if (scored(cell)) {
+        results.cells.push_back(read_cell(cell));
+      } else {
+        results.missing.push_back({cell.setting, cell.method, cell.seed, failures_[i]});
       }
-      results.push_back(std::move(result));
     }
     return results;
+  }
+
+  CellResult read_cell(const StudyCell& cell) const {
+    CellResult result{cell.setting,
+                      cell.method,
+                      cell.seed,
+                      network(cell).name,
+                      cell.config.score,
+                      0,
+                      ordered_json::parse(read_file(cell_path(cell))),
+                      {}};
+    std::ifstream epochs(run_folder(network(cell)) + "/metrics.jsonl");
+    for (std::string line; std::getline(epochs, line);) {
+      const ordered_json epoch = ordered_json::parse(line);
+      for (const ordered_json& phase : epoch.at("seconds")) result.seconds += phase.get<double>();
+      const auto figures = epoch.find("results");
+      if (figures == epoch.end() || figures->is_null()) continue;
+      result.curve.emplace_back(epoch.at("epoch").get<int64_t>(), *figures);
+    }
+    return result;
+  }
+
+  // Tables of what there is.
+  void publish() const {
+    const StudyResults results = collect();
+    const StudyTable table = make_table(study_, results);
+    std::vector<std::pair<std::string, std::string>> files = {
+        {options_.out + "/results.json", to_json_text(study_, results)},
+        {options_.out + "/results.csv", to_csv(study_, results.cells)},
+        {options_.out + "/table.md", to_markdown(table)},
+        {options_.out + "/table.tex", to_latex(table)}};
+    if (study_.curves > 0)
+      files.emplace_back(options_.out + "/curves.csv", curves_csv(study_, results.cells));
+    std::vector<std::string> paths;
+    for (const auto& file : files) paths.push_back(file.first);
+    OutputFiles output(paths, true);
+    for (const auto& [path, content] : files) write_file(output.staged(path), content);
+    output.commit();
   }
 
   const Study& study_;
   const StudyOptions& options_;
   const StudyPlan plan_;
-  std::map<std::string, TestData> test_data_;  // by test_text
-  std::vector<Error> failures_;
+  std::map<std::string, TestData> test_data_;  // by StudyCell::tests
+  std::vector<std::string> failures_;          // of each cell, empty where there is none
   size_t networks_done_ = 0, networks_left_ = 0, cells_done_ = 0;
   Clock::time_point began_ = Clock::now();
 };
 
 }  // namespace
 
-std::vector<CellResult> run_study(const Study& study, const StudyOptions& options) {
-  const std::vector<CellResult> results = StudyRun(study, options).run();
-  const StudyTable table = make_table(study, results);
-  std::vector<std::pair<std::string, std::string>> files = {
-      {options.out + "/results.json", to_json_text(study, results)},
-      {options.out + "/results.csv", to_csv(study, results)},
-      {options.out + "/table.md", to_markdown(table)},
-      {options.out + "/table.tex", to_latex(table)}};
-  if (study.curves > 0) files.emplace_back(options.out + "/curves.csv", curves_csv(study, results));
-  std::vector<std::string> paths;
-  for (const auto& file : files) paths.push_back(file.first);
-  OutputFiles output(paths, true);
-  for (const auto& [path, content] : files) write_file(output.staged(path), content);
-  output.commit();
-  return results;
+StudyResults run_study(const Study& study, const StudyOptions& options) {
+  return StudyRun(study, options).run();
 }
 
 }  // namespace poem

@@ -24,8 +24,10 @@ struct StudyOptions {
   at::Device device = at::kCPU;      // to score with
 };
 
-// What is finished is kept. Whatever a cell lacks is an Error before the first training starts, and a folder
-// of something else is never touched. Ctrl-C throws Interrupted; another call goes on from there.
-std::vector<CellResult> run_study(const Study& study, const StudyOptions& options);
+// What is finished is kept. Whatever a cell lacks is an Error before the first training starts; a folder of
+// something else is never touched, nor one that another process works in. A training that fails costs its own
+// cells only, which the results name. The files above are written after every network, so Ctrl-C, which
+// throws Interrupted, leaves what there is; another call goes on from there.
+StudyResults run_study(const Study& study, const StudyOptions& options);
 
 }  // namespace poem

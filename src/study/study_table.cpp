@@ -25,28 +25,42 @@ std::string number_text(const std::optional<double>& value, const char* missing)
 }
 
 // As printed, so that two figures that look the same are both the best.
-std::string best_mean(const std::vector<Summary>& column, bool lower_is_better) {
+std::string best_mean(const std::vector<Summary>& column, size_t seeds, bool lower_is_better) {
   std::optional<double> best;
   for (const Summary& summary : column) {
-    if (!summary.mean) continue;
+    if (!summary.mean || summary.seeds < seeds) continue;
     if (!best || (lower_is_better ? *summary.mean < *best : *summary.mean > *best)) best = summary.mean;
   }
   return number_text(best, "");
 }
 
-void add_column(const Study& study, const std::vector<CellResult>& results, size_t setting,
-                const StudyColumn& column, std::vector<Row>& rows) {
+std::string absence_text(const std::vector<MissingCell>& missing, size_t setting, size_t method) {
+  const bool failed = std::any_of(missing.begin(), missing.end(), [&](const MissingCell& cell) {
+    return cell.setting == setting && cell.method == method && !cell.failure.empty();
+  });
+  return failed ? "failed" : "missing";
+}
+
+std::string summary_text(const Summary& summary, size_t seeds) {
+  if (!summary.mean) return "NA";
+  return fmt::format("{} ± {}{}", number_text(summary.mean, ""), number_text(summary.deviation, "–"),
+                     summary.seeds < seeds ? fmt::format(" ({}/{})", summary.seeds, seeds) : "");
+}
+
+void add_column(const Study& study, const StudyResults& results, size_t setting, const StudyColumn& column,
+                std::vector<Row>& rows) {
   std::vector<Summary> summaries;
   for (size_t method = 0; method < rows.size(); ++method) {
-    summaries.push_back(summarise(results, setting, method, column));
+    summaries.push_back(summarise(results.cells, setting, method, column));
   }
-  const std::string best = best_mean(summaries, column.lower_is_better);
+  const size_t seeds = study.seeds.size();
+  const std::string best = best_mean(summaries, seeds, column.lower_is_better);
   for (size_t method = 0; method < rows.size(); ++method) {
     const Summary& summary = summaries[method];
-    const std::string mean = number_text(summary.mean, "NA");
-    Entry ours{mean, summary.mean && mean == best};
-    if (summary.mean) ours.text += " ± " + number_text(summary.deviation, "–");
-    rows[method].entries.push_back(ours);
+    const bool is_best = summary.mean && summary.seeds == seeds && number_text(summary.mean, "") == best;
+    rows[method].entries.push_back(
+        {summary.seeds == 0 ? absence_text(results.missing, setting, method) : summary_text(summary, seeds),
+         is_best});
     if (in_paper(study, column)) {
       rows[method].entries.push_back({number_text(paper_figure(study, setting, method, column), "")});
     }
@@ -63,22 +77,36 @@ std::string counts_text(const CellResult& cell) {
   return fmt::format("{} ID images against {}", id, fmt::join(parts, ", "));
 }
 
-std::string note_text(const Study& study, const std::vector<CellResult>& results) {
+std::string missing_text(const Study& study, const std::vector<MissingCell>& missing) {
+  std::vector<std::string> failed;
+  for (const MissingCell& cell : missing) {
+    if (!cell.failure.empty()) failed.push_back(cell_name(study, cell.setting, cell.method, cell.seed));
+  }
+  std::string text;
+  if (!failed.empty()) text += fmt::format(" Failed: {}.", fmt::join(failed, "; "));
+  if (const size_t open = missing.size() - failed.size(); open > 0) {
+    text += fmt::format(" Not finished: {} of {} cells.", open,
+                        study.seeds.size() * study.settings.size() * study.methods.size());
+  }
+  return text;
+}
+
+std::string note_text(const Study& study, const StudyResults& results) {
   const bool minutes = std::any_of(study.columns.begin(), study.columns.end(),
                                    [](const StudyColumn& column) { return column.figure == "minutes"; });
   std::string note = fmt::format(
       "Percent{}; last epoch; mean over the OOD sets unless one is named; mean ± standard deviation over {} "
-      "seed{} "
-      "({}).",
+      "seed{} ({}).",
       minutes ? " or minutes" : "", study.seeds.size(), study.seeds.size() == 1 ? "" : "s",
       fmt::join(study.seeds, ", "));
   for (size_t setting = 0; setting < study.settings.size(); ++setting) {
-    const auto cell = std::find_if(results.begin(), results.end(),
+    const auto cell = std::find_if(results.cells.begin(), results.cells.end(),
                                    [&](const CellResult& c) { return c.setting == setting; });
+    if (cell == results.cells.end()) continue;
     const std::string& name = study.settings[setting].name;
     note += fmt::format(" {}{}.", name.empty() ? "" : name + ": ", counts_text(*cell));
   }
-  return note;
+  return note + missing_text(study, results.missing);
 }
 
 std::string escaped(const std::string& text, const std::string& special) {
@@ -108,7 +136,7 @@ std::string latex(const std::string& text) {
 
 }  // namespace
 
-StudyTable make_table(const Study& study, const std::vector<CellResult>& results) {
+StudyTable make_table(const Study& study, const StudyResults& results) {
   StudyTable table;
   table.title = study.title;
   table.note = note_text(study, results);

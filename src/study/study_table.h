@@ -11,13 +11,14 @@
 
 namespace poem {
 
-// A group a setting; the best of each column and setting marked. The leading columns name the setting, where
-// there are several, and the method.
+// A group a setting; the best of each column and setting marked, among rows with all seeds. The leading columns
+// name the setting, where there are several, and the method.
 struct StudyTable : TextTable {
-  std::string title, note;  // the note tells seeds, sets and counts
+  std::string title, note;  // the note tells seeds, sets, counts and what is missing
 };
 
-StudyTable make_table(const Study& study, const std::vector<CellResult>& results);
+// A figure of fewer seeds than the study has is followed by (2/3); a row without any says failed or missing.
+StudyTable make_table(const Study& study, const StudyResults& results);
 
 std::string to_markdown(const StudyTable& table);
 std::string to_latex(const StudyTable& table);  // booktabs

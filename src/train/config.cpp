@@ -33,7 +33,7 @@ void check(const Config& c, const std::string& path) {
     fail(fmt::format("objective.name {} trains with outliers, but mining.miner is none", c.objective.name),
          "set mining.miner: random, or another miner");
   }
-  if (c.mining.miner == "greedy" && (needs(c.score, kTraining) || needs(c.score, kNetwork))) {
+  if (c.mining.miner == "greedy" && needs(c.score, kFitted | kNetwork)) {
     fail(fmt::format(
              "mining.miner greedy ranks outliers by the score, and {} needs more than the network's outputs",
              c.score),

@@ -1,10 +1,7 @@
 #include "train/run.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -12,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/lock.h"
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "detect/evaluate.h"
@@ -40,25 +38,6 @@ struct Folder {
         results(path + "/results.json"),
         table(path + "/results.csv") {}
   std::string root, config, metrics, checkpoint, detector, results, table;
-};
-
-// Keeps a second process out of the folder; the system frees the lock however this one ends.
-class Lock {
- public:
-  explicit Lock(const std::string& folder)
-      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw Error(folder, "cannot be locked", "check its permissions");
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(descriptor_);
-      throw Error(folder, "is being trained by another process", "wait for it or stop it first");
-    }
-  }
-  ~Lock() { ::close(descriptor_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  int descriptor_;
 };
 
 // metrics.jsonl: a line an epoch; and the same for TensorBoard.
@@ -124,7 +103,7 @@ IdImages split(const TrainingData& data) {
 Detector make_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
   Detector detector = bare_detector(config, data, trainer);
   std::optional<IdImages> id;
-  if (needs(config.score, kTraining)) id = split(data);
+  if (needs(config.score, kFitted)) id = split(data);
   detector.score = fit_scores({config.score}, detector, id).front();
   if (!data.validation_rows.empty()) {
     const ImageSet held_out = subset(data.id, data.validation_rows);

@@ -12,7 +12,8 @@ for key in fpr95 auroc aupr_in aupr_out detection_error; do
   expect_same "$(grep -c "\"$key\": [0-9.]*" results/results.json)" 2 # the set and the mean
 done
 expect_words results/results.json '"id_accuracy": 0.' '"id_count": 24' '"ood_count": 8'
-expect_words results/results.csv "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy,id_count,ood_count"
+expect_words results/results.json '"scores": {' '"energy": {'
+expect_words results/results.csv "score,set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy,id_count,ood_count"
 expect_ok eval run/detector.safetensors "${sets[@]}" --json
 cmp "$logs/out" results/results.json
 expect_ok eval run "${sets[@]}" --json --score msp
@@ -22,8 +23,10 @@ expect_words "$logs/out" '"id_accuracy": null'
 
 # Results are replaced when asked, and nothing beside them.
 expect_error results/results.json "exists already" "--force" -- eval run "${sets[@]}" --out results
-expect_ok eval run "${sets[@]}" --out run --force
-[ -s run/checkpoint/state.safetensors ] || fail "eval --force removed the run"
+touch results/notes
+expect_ok eval run "${sets[@]}" --out results --force
+[ -e results/notes ] || fail "eval --force removed more than results"
+expect_error "run" "of its own" "another folder" -- eval run "${sets[@]}" --out run --force
 expect_error image.yaml "is a file" -- eval run "${sets[@]}" --out image.yaml
 expect_error "/proc/nowhere" "cannot create" -- eval run "${sets[@]}" --out /proc/nowhere/x
 
@@ -61,11 +64,16 @@ for score in msp maxlogit energy mds rmds knn react dice ash scale vim gen fdbd 
 done
 ! grep -q "^reject " "$logs/out" || fail "a score of outputs that are not there"
 expect_words "$logs/out" "means over the OOD sets; 24 ID against digits 8, scenes 6" "ID accuracy"
+# One score has the same shape, and the same figures, as several.
 expect_ok eval run "${sets[@]}" --score knn --json
 cp "$logs/out" "$logs/knn"
-expect_ok eval run "${sets[@]}" --score vim,knn --json
-expect_words "$logs/out" '"scores": {' '"vim": {' '"knn": {'
+expect_ok eval run "${sets[@]}" --score knn,vim --json
+expect_words "$logs/out" '"scores": {' '"vim": {'
+lines=$(($(wc -l <"$logs/knn") - 3)) # without what closes it
+expect_same "$(head -n $lines "$logs/out")" "$(head -n $lines "$logs/knn")"
 expect_error "'knn'" "ID training images" "--train" -- eval run/detector.safetensors "${sets[@]}" --score knn
+expect_error "'odin'" "not trained on" "--train" -- eval run/detector.safetensors "${sets[@]}" --score odin
+expect_error "'knm'" "nearest is 'knn'" "mahalanobis" -- eval run "${sets[@]}" --score knm
 expect_ok eval run/detector.safetensors "${sets[@]}" --score knn,mahalanobis --train world:train:32
 expect_error "world:outliers:8" "no labels" -- eval run "${sets[@]}" --score knn --train world:outliers:8
 expect_error "'reject'" "beyond the classes" -- eval run "${sets[@]}" --score reject
@@ -74,11 +82,25 @@ expect_ok eval run/detector.safetensors "${sets[@]}" --score all
 ! grep -q "^knn " "$logs/out" || fail "KNN without training images"
 
 # A detector keeps what its own score was fitted to.
-for score in knn mahalanobis; do
+for score in knn odin mahalanobis; do
   expect_ok train image.yaml --out $score --set train.epochs=1 --set score=$score
   expect_ok eval $score/detector.safetensors "${sets[@]}" --json --out $score-results
   expect_ok eval run "${sets[@]}" --json --score $score
   cmp "$logs/out" $score-results/results.json
+done
+
+# Poisoned test sets change nothing but their own figures: neither what training leaves nor the figures of the others.
+npy white.npy '|u1' '2, 3, 2, 2' "$(printf '\\xff%.0s' {1..24})"
+for score in odin mahalanobis; do
+  for poison in digits=world:digits:8 digits=white.npy; do
+    expect_ok train image.yaml --out poison --force --set train.epochs=1 --set score=$score \
+      --set data.test=world:test:24 --set "data.ood=[scenes=world:scenes:6, $poison]"
+    cmp poison/detector.safetensors $score/detector.safetensors
+    expect_ok eval run --id world:test:24 --ood scenes=world:scenes:6 --ood $poison --score odin,mahalanobis \
+      --out clean-or-poisoned --force
+    grep -F ,scenes, clean-or-poisoned/results.csv >"$logs/scenes-${poison#*=}"
+  done
+  cmp "$logs/scenes-world:digits:8" "$logs/scenes-white.npy"
 done
 expect_error "'mahalanobis'" "data.validation" -- train image.yaml --out new --set score=mahalanobis --set data.validation=0
 expect_error "'reject'" "beyond the classes" -- train image.yaml --out new --set score=reject

@@ -4,15 +4,12 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "core/runtime.h"
 #include "core/safetensors.h"
 #include "detect/gaussians.h"
+#include "detect/held_out.h"
 #include "detect/image_blocks.h"
 #include "detect/input_gradient.h"
 #include "detect/logistic.h"
-#include "detect/score.h"
 #include "metrics/metrics.h"
 #include "net/network.h"
 
@@ -20,39 +17,17 @@ namespace poem {
 namespace {
 
 constexpr double kSteps[] = {0, 0.01, 0.005, 0.002, 0.0014, 0.001, 0.0005};  // of pixels in 0 … 1
-constexpr double kAttack = 0.05;                                             // FGSM's step, likewise
-constexpr int64_t kHeldOutImages = 500;
-constexpr int64_t kImages = 64;  // at a time: activations are kept for the gradient
 
 using Tensors = std::vector<at::Tensor>;
-
-at::Device device_of(const Network& network) { return network.parameters().front().second.device(); }
-
-// Adversarial copies (FGSM): a step away from the class that the network predicts.
-at::Tensor attacked(Network& network, const at::Tensor& pixels, int64_t classes) {
-  const auto loss = [&](const at::Tensor& x) -> Tensors {
-    return {-network.logits(network.features(x)).narrow(1, 0, classes).log_softmax(1).amax(1)};
-  };
-  const at::Tensor direction = input_gradients(pixels, loss)[0].sign();
-  return (pixels + kPixelRange * kAttack * direction).clamp(0, kPixelRange);
-}
 
 class Mahalanobis : public Score {
  public:
   void fit(const Training& training) override {
     fit_layers(training);
-    Network& network = *training.network;
-    ImageSet few = training.held_out;
-    // Evenly over all of them: they may lie class by class.
-    const int64_t every = (few.size() + kHeldOutImages - 1) / kHeldOutImages;
-    few.pixels = few.pixels.slice(0, 0, few.size(), every).contiguous();
     std::vector<Tensors> id(std::size(kSteps)), attack(std::size(kSteps));  // layer scores by step, in blocks
-    for_each_block(few, training.size, device_of(network), [&](const at::Tensor& block) {
-      for (const at::Tensor& pixels : block.split(kImages)) {
-        stop_if_interrupted();
-        add_scores_by_step(network, pixels, id);
-        add_scores_by_step(network, attacked(network, pixels, training.classes), attack);
-      }
+    for_each_held_out(training, [&](const at::Tensor& pixels, const at::Tensor& attacked) {
+      add_scores_by_step(*training.network, pixels, id);
+      add_scores_by_step(*training.network, attacked, attack);
     });
     choose_step(id, attack);
   }
@@ -60,7 +35,7 @@ class Mahalanobis : public Score {
   at::Tensor operator()(const Batch& batch) const override {
     Tensors scores = {at::empty({0})};
     const double step = step_.item<double>();
-    for (const at::Tensor& pixels : batch.pixels.split(kImages)) {
+    for (const at::Tensor& pixels : batch.pixels.split(kGradientImages)) {
       const Tensors directions = step == 0 ? Tensors() : ascent(*batch.network, pixels);
       const at::Tensor layers = scores_after(*batch.network, pixels, step, directions);
       scores.push_back(logistic_logits(coefficients_, layers).to(at::kFloat));
@@ -77,12 +52,12 @@ class Mahalanobis : public Score {
  private:
   void fit_layers(const Training& training) {
     std::vector<Tensors> seen;  // each layer's features, in blocks
-    for_each_block(training.images, training.size, device_of(*training.network),
-                   [&](const at::Tensor& pixels) {
-                     const Tensors layers = training.network->layers(pixels);
-                     seen.resize(layers.size());
-                     for (size_t i = 0; i < layers.size(); ++i) seen[i].push_back(layers[i].cpu());
-                   });
+    const at::Device device = training.network->parameters().front().second.device();
+    for_each_block(training.images, training.size, device, [&](const at::Tensor& pixels) {
+      const Tensors layers = training.network->layers(pixels);
+      seen.resize(layers.size());
+      for (size_t i = 0; i < layers.size(); ++i) seen[i].push_back(layers[i].cpu());
+    });
     layers_.clear();
     for (const Tensors& blocks : seen) layers_.push_back(fit_gaussians(at::cat(blocks), training.labels));
   }

@@ -1,0 +1,20 @@
+// Keeps a second process out of a folder; the system frees the lock however this one ends.
+//
+//   const Lock lock("runs/demo");  // an Error if another process holds it
+#pragma once
+#include <string>
+
+namespace poem {
+
+class Lock {
+ public:
+  explicit Lock(const std::string& folder);
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace poem

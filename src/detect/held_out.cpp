@@ -1,0 +1,41 @@
+#include "detect/held_out.h"
+
+#include <ATen/ATen.h>
+
+#include "core/runtime.h"
+#include "detect/image_blocks.h"
+#include "detect/input_gradient.h"
+#include "net/network.h"
+
+namespace poem {
+namespace {
+
+constexpr double kAttack = 0.05;
+constexpr int64_t kMost = 500;
+
+at::Tensor attacked(Network& network, const at::Tensor& pixels, int64_t classes) {
+  const auto loss = [&](const at::Tensor& x) -> std::vector<at::Tensor> {
+    return {-network.logits(network.features(x)).narrow(1, 0, classes).log_softmax(1).amax(1)};
+  };
+  const at::Tensor direction = input_gradients(pixels, loss)[0].sign();
+  return (pixels + kPixelRange * kAttack * direction).clamp(0, kPixelRange);
+}
+
+}  // namespace
+
+void for_each_held_out(const Training& training,
+                       const std::function<void(const at::Tensor&, const at::Tensor&)>& use) {
+  Network& network = *training.network;
+  ImageSet few = training.held_out;
+  const int64_t every = (few.size() + kMost - 1) / kMost;  // they may lie class by class
+  few.pixels = few.pixels.slice(0, 0, few.size(), every).contiguous();
+  const at::Device device = network.parameters().front().second.device();
+  for_each_block(few, training.size, device, [&](const at::Tensor& block) {
+    for (const at::Tensor& pixels : block.split(kGradientImages)) {
+      stop_if_interrupted();
+      use(pixels, attacked(network, pixels, training.classes));
+    }
+  });
+}
+
+}  // namespace poem
