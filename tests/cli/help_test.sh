@@ -32,3 +32,6 @@ code=0
 poem config >/dev/full 2>"$logs/err" || code=$?
 expect_same $code 2
 expect_words "$logs/err" "standard output" "No space left"
+
+# Without a GPU its benchmark says so.
+nvidia-smi >/dev/null 2>&1 || expect_error "--device cuda" -- bench gpu
