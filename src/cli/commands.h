@@ -16,6 +16,7 @@ struct CommonOptions {  // before or after any subcommand's name
 // the app.
 void add_overrides(CLI::App& command, std::vector<std::string>& set);
 
+void add_bench(CLI::App& app);
 void add_config(CLI::App& app);
 void add_data(CLI::App& app);
 void add_demo(CLI::App& app, const CommonOptions& common);

@@ -52,6 +52,7 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_pack(app);
   poem::add_toy(app, common);
   poem::add_theory(app);
+  poem::add_bench(app);
   poem::add_info(app);
   poem::add_config(app);
   for (CLI::App* command : app.get_subcommands({})) {

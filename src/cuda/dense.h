@@ -30,8 +30,13 @@ struct Norm {
 struct Block {  // the buffer of a block
   Bf16* x;
   int images, height, width, stride;
+  // Sums over pixels in an order that never changes: room for row_floats(channels) numbers, where every
+  // thread block of a kernel leaves its own. Null: thread blocks add theirs to the total as they finish.
+  float* rows = nullptr;
   int pixels() const { return images * height * width; }
 };
+// Enough for any kernel of a block that ends with `channels` channels, on the GPU that is current.
+int64_t row_floats(int channels);
 
 struct Layer {
   int channels;  // it reads; even

@@ -9,15 +9,6 @@ namespace {
 constexpr int kPadded = 16;  // the 12 channels of a layer, as matrix fragments want them
 constexpr int kTaps = 9;
 
-__device__ inline void add_pair(float* to, float first, float second) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" : : "l"(to), "f"(first), "f"(second) : "memory");
-#else
-  atomicAdd(to, first);
-  atomicAdd(to + 1, second);
-#endif
-}
-
 constexpr int kThreads2 = kTaps * kWarp;  // a warp a tap of the 3×3 convolution
 
 struct Memory2 {  // offsets of backward_conv2's shared memory in bytes
@@ -64,8 +55,8 @@ __device__ void load_gradient(const Tile& tile, const Block& block, int channels
 // conv2: the gradient of its input through norm2's ReLU, with what norm2 needs summed; and of its weights.
 __global__ void __launch_bounds__(kThreads2, 2)
     backward2_kernel(Block block, Layer layer, const Bf16* middle, const Bf16* gradient, Norm written,
-                     Later later, Bf16* middle_gradient, NormGradient norm2, float* conv2, Tile tile,
-                     Memory2 memory, int pixels) {
+                     Later later, Bf16* middle_gradient, Totals totals, Tile tile, Memory2 memory,
+                     int pixels) {
   extern __shared__ __align__(16) char shared[];
   auto* active = reinterpret_cast<Bf16*>(shared + memory.middle);
   auto* dout = reinterpret_cast<Bf16*>(shared + memory.gradient);
@@ -164,29 +155,14 @@ __global__ void __launch_bounds__(kThreads2, 2)
     }
   }
 
-  float* sums = scale;  // the constants have done their work
-  __syncthreads();
-  clear(sums, 2 * kBottleneck * 4);
-  __syncthreads();
+  // conv2's weights in shared memory have done their work.
+  add_sums<kTaps, 1>(bias_sum, weight_sum, kBottleneck, reinterpret_cast<float*>(weight), totals);
 #pragma unroll
   for (int n = 0; n < 6; ++n) {
     const int channel = 8 * n + 2 * t;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float bias = add_rows(bias_sum[n][i]), slope = add_rows(weight_sum[n][i]);
-      if (g == 0) {
-        atomicAdd(sums + channel + i, bias);
-        atomicAdd(sums + kBottleneck + channel + i, slope);
-      }
-    }
-    add_pair(conv2 + (g * kTaps + warp) * kBottleneck + channel, weights[n][0], weights[n][1]);
+    totals.add_pair<0>((g * kTaps + warp) * kBottleneck + channel, weights[n][0], weights[n][1]);
     if (g + 8 < kGrowth)
-      add_pair(conv2 + ((g + 8) * kTaps + warp) * kBottleneck + channel, weights[n][2], weights[n][3]);
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < kBottleneck; i += blockDim.x) {
-    atomicAdd(norm2.bias + i, sums[i]);
-    atomicAdd(norm2.weight + i, sums[kBottleneck + i]);
+      totals.add_pair<0>(((g + 8) * kTaps + warp) * kBottleneck + channel, weights[n][2], weights[n][3]);
   }
 }
 
@@ -245,8 +221,7 @@ __device__ void load_middle_gradient(const Bf16* middle, const Bf16* middle_grad
 template <int kGroups>
 __global__ void __launch_bounds__(kThreads1, kGroups <= 4 ? 2 : 1)
     backward1_kernel(Block block, Layer layer, const Bf16* middle, const Bf16* middle_gradient,
-                     NormGradient norm2, Bf16* gradient, NormGradient norm1, float* conv1, Memory1 memory,
-                     int pixels) {
+                     NormGradient norm2, Bf16* gradient, Totals totals, Memory1 memory, int pixels) {
   extern __shared__ __align__(16) char shared[];
   const int channels = layer.channels, stride = row_stride1(channels), groups = (channels + 7) / 8;
   auto* x = reinterpret_cast<Bf16*>(shared + memory.x);
@@ -371,15 +346,15 @@ __global__ void __launch_bounds__(kThreads1, kGroups <= 4 ? 2 : 1)
     for (int i = 0; i < 2; ++i) {
       const float bias = add_rows(bias_sum[j][i]), slope = add_rows(weight_sum[j][i]);
       if (g == 0 && channel < channels) {
-        atomicAdd(norm1.bias + channel + i, bias);
-        atomicAdd(norm1.weight + channel + i, slope);
+        totals.add<1>(channel + i, bias);
+        totals.add<2>(channel + i, slope);
       }
     }
     if (channel >= channels) continue;
 #pragma unroll
     for (int m = 0; m < 3; ++m) {
-      add_pair(conv1 + (16 * m + g) * channels + channel, weights[j][m][0], weights[j][m][1]);
-      add_pair(conv1 + (16 * m + g + 8) * channels + channel, weights[j][m][2], weights[j][m][3]);
+      totals.add_pair<0>((16 * m + g) * channels + channel, weights[j][m][0], weights[j][m][1]);
+      totals.add_pair<0>((16 * m + g + 8) * channels + channel, weights[j][m][2], weights[j][m][3]);
     }
   }
 }
@@ -393,9 +368,13 @@ void backward_conv2(const Block& block, const Layer& layer, const Bf16* middle, 
   const Memory2 memory(tile);
   allow_shared(backward2_kernel, memory.bytes);
   const int pixels = block.pixels(), grid = std::min(tile.tiles(pixels), 2 * multiprocessors());
-  backward2_kernel<<<grid, kThreads2, memory.bytes, stream>>>(
-      block, layer, middle, gradient, written, later, middle_gradient, norm2, conv2, tile, memory, pixels);
+  const Totals totals{
+      block.rows,
+      {{conv2, kGrowth * kTaps * kBottleneck}, {norm2.bias, kBottleneck}, {norm2.weight, kBottleneck}}};
+  backward2_kernel<<<grid, kThreads2, memory.bytes, stream>>>(block, layer, middle, gradient, written, later,
+                                                              middle_gradient, totals, tile, memory, pixels);
   check_launch("backward_conv2");
+  add_rows_up(totals, grid, stream);
 }
 
 void backward_conv1(const Block& block, const Layer& layer, const Bf16* middle, const Bf16* middle_gradient,
@@ -403,12 +382,16 @@ void backward_conv1(const Block& block, const Layer& layer, const Bf16* middle, 
                     cudaStream_t stream) {
   const Memory1 memory(layer.channels);
   const int pixels = block.pixels(), groups = (layer.channels + 7) / 8;
+  const Totals totals{
+      block.rows,
+      {{conv1, kBottleneck * layer.channels}, {norm1.bias, layer.channels}, {norm1.weight, layer.channels}}};
   const auto launch = [&](auto kernel, int blocks) {
     allow_shared(kernel, memory.bytes);
     const int grid = std::min((pixels + kPixels1 - 1) / kPixels1, blocks * multiprocessors());
     kernel<<<grid, kThreads1, memory.bytes, stream>>>(block, layer, middle, middle_gradient, norm2, gradient,
-                                                      norm1, conv1, memory, pixels);
+                                                      totals, memory, pixels);
     check_launch("backward_conv1");
+    add_rows_up(totals, grid, stream);
   };
   switch ((groups + kWarps1 - 1) / kWarps1) {
     case 1:

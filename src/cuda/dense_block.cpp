@@ -43,11 +43,19 @@ class Pass {
       : layers_(std::move(layers)), norm_(std::move(norm)), window_(window), training_(training) {
     inputs_ = static_cast<int>(x.size(1));
     channels_ = inputs_ + kGrowth * static_cast<int>(layers_.size());
-    block_ = {nullptr, static_cast<int>(x.size(0)), static_cast<int>(x.size(2)), static_cast<int>(x.size(3)),
-              (channels_ + 7) / 8 * 8};
+    block_ = {nullptr,
+              static_cast<int>(x.size(0)),
+              static_cast<int>(x.size(2)),
+              static_cast<int>(x.size(3)),
+              (channels_ + 7) / 8 * 8,
+              nullptr};
     buffer_ = at::empty({int64_t{block_.pixels()} * block_.stride + kChunk}, x.options());
     block_.x = bits(buffer_);
     if (!training) return;
+    if (at::globalContext().deterministicCuDNN()) {  // then our sums too are the same every time
+      rows_ = at::empty({row_floats(channels_)}, x.options().dtype(at::kFloat));
+      block_.rows = rows_.data_ptr<float>();
+    }
     first_ = sums_.reserve(channels_);
     second_ = sums_.reserve(channels_);
     for (size_t i = 0; i < layers_.size(); ++i) middle_sums_.push_back(sums_.reserve(2 * kBottleneck));
@@ -222,6 +230,7 @@ class Pass {
   int inputs_, channels_;
   Block block_{};
   at::Tensor buffer_;               // the block's channels, one row a pixel
+  at::Tensor rows_;                 // Block::rows
   std::vector<at::Tensor> middle_;  // what conv1 of each layer gave
   Arena sums_, gradients_;
   int64_t first_ = 0, second_ = 0;  // places in sums_: Σx and Σx² of every channel

@@ -15,28 +15,28 @@ struct Lanes {
   explicit Lanes(int groups) : count(groups) { pixels = std::max(1, kThreads / groups); }
   int count, pixels;
   dim3 block() const { return dim3(count, pixels); }
+  int shared(int channels) const { return count * pixels * channels * sizeof(float); }  // as many a thread
   int grid(int rows) const { return std::min((rows + pixels - 1) / pixels, 4 * multiprocessors()); }
 };
 
-// Adds kCount numbers of each thread over the pixels of a block, then to `to`, which has them channel by
-// channel.
-template <int kCount>
-__device__ void add_over_pixels(const float (&value)[kCount], int channels, float* shared, float* to) {
-  const int channel = threadIdx.x * kCount;
-  __syncthreads();
-  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < blockDim.x * kCount; i += blockDim.x * blockDim.y)
-    shared[i] = 0;
+// Adds kCount channels of each thread over the pixels of a thread block, in their order, and to part kPart of
+// the totals. `shared` holds kCount numbers a thread.
+template <int kPart, int kCount>
+__device__ void add_over_pixels(const float (&value)[kCount], int channels, float* shared,
+                                const Totals& totals) {
+  const int width = blockDim.x * kCount;
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) atomicAdd(shared + channel + i, value[i]);
+  for (int i = 0; i < kCount; ++i) shared[threadIdx.y * width + threadIdx.x * kCount + i] = value[i];
   __syncthreads();
-  if (threadIdx.y > 0) return;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i)
-    if (channel + i < channels) atomicAdd(to + channel + i, shared[channel + i]);
+  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < channels; i += blockDim.x * blockDim.y) {
+    float sum = 0;
+    for (int y = 0; y < blockDim.y; ++y) sum += shared[y * width + i];
+    totals.add<kPart>(i, sum);
+  }
 }
 
-__global__ void copy_in_kernel(Block block, const Bf16* input, int channels, Sums sums, int pixels) {
+__global__ void copy_in_kernel(Block block, const Bf16* input, int channels, Totals totals, int pixels) {
   extern __shared__ float shared[];
   float total[2] = {}, squares[2] = {};
   for (int64_t pixel = blockIdx.x * blockDim.y + threadIdx.y; pixel < pixels;
@@ -46,9 +46,9 @@ __global__ void copy_in_kernel(Block block, const Bf16* input, int channels, Sum
     total[0] += low(pair), total[1] += high(pair);
     squares[0] += low(pair) * low(pair), squares[1] += high(pair) * high(pair);
   }
-  if (sums.first == nullptr) return;
-  add_over_pixels(total, channels, shared, sums.first);
-  add_over_pixels(squares, channels, shared, sums.second);
+  if (totals.width() == 0) return;
+  add_over_pixels<0>(total, channels, shared, totals);
+  add_over_pixels<1>(squares, channels, shared, totals);
 }
 
 __global__ void copy_out_kernel(Block block, const Bf16* gradient, Norm written, Later later, int channels,
@@ -122,7 +122,7 @@ __global__ void pool_kernel(Block block, Pool pool, Output* output, int windows)
 
 template <class Output>
 __global__ void pool_backward_kernel(Block block, Pool pool, const Output* output_gradient, Bf16* gradient,
-                                     NormGradient sums, int windows) {
+                                     Totals totals, int windows) {
   extern __shared__ float shared[];
   const Eight norm(pool.norm, pool.channels);
   float mean[8], inverse[8], bias[8] = {}, weight[8] = {};
@@ -161,8 +161,8 @@ __global__ void pool_backward_kernel(Block block, Pool pool, const Output* outpu
                                                     pack(out[4], out[5]), pack(out[6], out[7])};
       }
   }
-  add_over_pixels(bias, pool.channels, shared, sums.bias);
-  add_over_pixels(weight, pool.channels, shared, sums.weight);
+  add_over_pixels<0>(bias, pool.channels, shared, totals);
+  add_over_pixels<1>(weight, pool.channels, shared, totals);
 }
 
 struct RunningList {
@@ -193,18 +193,23 @@ void pool_backward_as(const Block& block, const Pool& pool, const Output* output
                       NormGradient sums, cudaStream_t stream) {
   const Lanes lanes((pool.channels + 7) / 8);
   const int windows = block.pixels() / (pool.window_height * pool.window_width);
-  pool_backward_kernel<<<lanes.grid(windows), lanes.block(), lanes.count * 8 * sizeof(float), stream>>>(
-      block, pool, output_gradient, gradient, sums, windows);
+  const Totals totals{block.rows, {{sums.bias, pool.channels}, {sums.weight, pool.channels}, {}}};
+  pool_backward_kernel<<<lanes.grid(windows), lanes.block(), lanes.shared(8), stream>>>(
+      block, pool, output_gradient, gradient, totals, windows);
   check_launch("pool_backward");
+  add_rows_up(totals, lanes.grid(windows), stream);
 }
 
 }  // namespace
 
 void copy_in(const Block& block, const Bf16* input, int channels, Sums sums, cudaStream_t stream) {
   const Lanes lanes(channels / 2);
-  copy_in_kernel<<<lanes.grid(block.pixels()), lanes.block(), channels * sizeof(float), stream>>>(
-      block, input, channels, sums, block.pixels());
+  const int grid = lanes.grid(block.pixels()), summed = sums.first == nullptr ? 0 : channels;
+  const Totals totals{summed == 0 ? nullptr : block.rows, {{sums.first, summed}, {sums.second, summed}, {}}};
+  copy_in_kernel<<<grid, lanes.block(), lanes.shared(2), stream>>>(block, input, channels, totals,
+                                                                   block.pixels());
   check_launch("copy_in");
+  add_rows_up(totals, grid, stream);
 }
 
 void copy_out(const Block& block, const Bf16* gradient, const Norm& written, const Later& later, int channels,

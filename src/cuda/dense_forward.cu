@@ -99,8 +99,7 @@ __device__ void load_conv2(const Layer& layer, Bf16* to) {
     to[i] = i < kGrowth * kTaps ? round_off(layer.conv2[i]) : Bf16{0};
 }
 
-// Writes the 12 channels of a lane's two rows; `store(pixel, channel, first, second)` gets two of them at a
-// time.
+// Gives the 12 channels of a lane's four rows to `store(pixel, channel, first, second)`, two at a time.
 template <class Store>
 __device__ void for_new_channels(const float (&sum)[2][2][4], int pixel, Store store) {
   const int t = threadIdx.x % 4;
@@ -112,6 +111,30 @@ __device__ void for_new_channels(const float (&sum)[2][2][4], int pixel, Store s
         store(pixel + 16 * m, 8 * n + 2 * t, sum[m][n][0], sum[m][n][1]);
         store(pixel + 16 * m + 8, 8 * n + 2 * t, sum[m][n][2], sum[m][n][3]);
       }
+}
+
+// conv2 of a bordered tile whose first pixel is `first`. `store(pixel, channel, first, second)` gets what
+// comes out.
+template <class Store>
+__device__ void convolve_tile(const Tile& tile, const Bf16* inside, const Bf16* weight, int first, int pixels,
+                              Store store) {
+  const int warp = threadIdx.x / kWarp, g = threadIdx.x % kWarp / 4;
+  const int inner = tile.images * tile.rows * tile.width, row_stride = (tile.width + 2) * kBottleneck;
+  for (int begin = warp * kRows; begin < inner; begin += kWarps * kRows) {
+    const Bf16* at[4];
+    float sum[2][2][4] = {};
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+      at[r] = inside + (place(tile, min(begin + 8 * r + g, inner - 1)) - 1) * kBottleneck - row_stride;
+    multiply_conv2(at, row_stride, weight, sum);
+    for_new_channels(sum, begin + g, [&](int pixel, int channel, float a, float b) {
+      if (pixel < inner && first + pixel < pixels) store(first + pixel, channel, a, b);
+    });
+  }
+}
+
+__device__ void store_pair(const Block& block, int pixel, int channel, uint32_t pair) {
+  *reinterpret_cast<uint32_t*>(block.x + static_cast<int64_t>(pixel) * block.stride + channel) = pair;
 }
 
 struct InferMemory {  // offsets of a thread block's shared memory in bytes
@@ -175,52 +198,15 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
     }
     __syncthreads();
-    const int row_stride = (tile.width + 2) * kBottleneck;
-    for (int begin = warp * kRows; begin < inner; begin += kWarps * kRows) {
-      const Bf16* at[4];
-      float sum[2][2][4] = {};
-#pragma unroll
-      for (int r = 0; r < 4; ++r)
-        at[r] = inside + (place(tile, min(begin + 8 * r + g, inner - 1)) - 1) * kBottleneck - row_stride;
-      multiply_conv2(at, row_stride, conv2, sum);
-      for_new_channels(sum, begin + g, [&](int pixel, int channel, float a, float b) {
-        if (pixel >= inner || first + pixel >= pixels) return;
-        *reinterpret_cast<uint32_t*>(block.x + static_cast<int64_t>(first + pixel) * block.stride +
-                                     layer.channels + channel) = pack(a, b);
-      });
-    }
+    convolve_tile(tile, inside, conv2, first, pixels, [&](int pixel, int channel, float a, float b) {
+      store_pair(block, pixel, layer.channels + channel, pack(a, b));
+    });
     __syncthreads();
   }
 }
 
-// Adds what the warps of a block summed over their columns to shared memory, then to device memory.
-template <int kColumns>
-__device__ void add_sums(const float (&first)[kColumns][2], const float (&second)[kColumns][2], int channels,
-                         float* shared, Sums to) {
-  const int t = threadIdx.x % kWarp;
-  __syncthreads();
-  for (int i = threadIdx.x; i < 2 * channels; i += blockDim.x) shared[i] = 0;
-  __syncthreads();
-#pragma unroll
-  for (int n = 0; n < kColumns; ++n)
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float a = add_rows(first[n][i]), b = add_rows(second[n][i]);
-      const int channel = 8 * n + 2 * t + i;
-      if (t < 4 && channel < channels) {
-        atomicAdd(shared + channel, a);
-        atomicAdd(shared + channels + channel, b);
-      }
-    }
-  __syncthreads();
-  for (int i = threadIdx.x; i < channels; i += blockDim.x) {
-    atomicAdd(to.first + i, shared[i]);
-    atomicAdd(to.second + i, shared[channels + i]);
-  }
-}
-
 __global__ void __launch_bounds__(kThreads, 2)
-    conv1_kernel(Block block, Layer layer, Bf16* middle, Sums sums, int pixels) {
+    conv1_kernel(Block block, Layer layer, Bf16* middle, Totals totals, int pixels) {
   extern __shared__ __align__(16) char shared[];
   const int padded = (layer.channels + kChunk - 1) / kChunk * kChunk;
   auto* conv1 = reinterpret_cast<Bf16*>(shared);
@@ -254,18 +240,17 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
     }
   }
-  add_sums(total, squares, kBottleneck, scale, sums);
+  add_sums<kWarps, 0>(total, squares, kBottleneck, reinterpret_cast<float*>(shared), totals);
 }
 
 __global__ void __launch_bounds__(kThreads, 2)
-    conv2_kernel(Block block, Layer layer, const Bf16* middle, Sums sums, Tile tile, int pixels) {
+    conv2_kernel(Block block, Layer layer, const Bf16* middle, Totals totals, Tile tile, int pixels) {
   extern __shared__ __align__(16) char shared[];
   auto* conv2 = reinterpret_cast<Bf16*>(shared);
   auto* scale = reinterpret_cast<float*>(conv2 + kPadded * kTaps);
   float* shift = scale + kBottleneck;
   auto* inside = reinterpret_cast<Bf16*>(shift + kBottleneck);
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4;
-  const int inner = tile.images * tile.rows * tile.width, row_stride = (tile.width + 2) * kBottleneck;
+  const int inner = tile.images * tile.rows * tile.width;
   load_norm(layer.norm2, kBottleneck, kBottleneck, scale, shift);
   load_conv2(layer, conv2);
   clear(inside, tile.images * (tile.rows + 2) * (tile.width + 2) * kBottleneck * 2);
@@ -275,25 +260,15 @@ __global__ void __launch_bounds__(kThreads, 2)
     __syncthreads();
     load_middle<4>(tile, middle, first, pixels, scale, shift, inside);
     __syncthreads();
-    for (int begin = warp * kRows; begin < inner; begin += kWarps * kRows) {
-      const Bf16* at[4];
-      float sum[2][2][4] = {};
-#pragma unroll
-      for (int r = 0; r < 4; ++r)
-        at[r] = inside + (place(tile, min(begin + 8 * r + g, inner - 1)) - 1) * kBottleneck - row_stride;
-      multiply_conv2(at, row_stride, conv2, sum);
-      for_new_channels(sum, begin + g, [&](int pixel, int channel, float a, float b) {
-        if (pixel >= inner || first + pixel >= pixels) return;
-        const uint32_t pair = pack(a, b);
-        *reinterpret_cast<uint32_t*>(block.x + static_cast<int64_t>(first + pixel) * block.stride +
-                                     layer.channels + channel) = pair;
-        const int n = channel / 8;
-        total[n][0] += low(pair), total[n][1] += high(pair);
-        squares[n][0] += low(pair) * low(pair), squares[n][1] += high(pair) * high(pair);
-      });
-    }
+    convolve_tile(tile, inside, conv2, first, pixels, [&](int pixel, int channel, float a, float b) {
+      const uint32_t pair = pack(a, b);
+      store_pair(block, pixel, layer.channels + channel, pair);
+      const int n = channel / 8;
+      total[n][0] += low(pair), total[n][1] += high(pair);
+      squares[n][0] += low(pair) * low(pair), squares[n][1] += high(pair) * high(pair);
+    });
   }
-  add_sums(total, squares, kGrowth, scale, sums);
+  add_sums<kWarps, 0>(total, squares, kGrowth, reinterpret_cast<float*>(shared), totals);
 }
 
 }  // namespace
@@ -313,8 +288,10 @@ void forward_conv1(const Block& block, const Layer& layer, Bf16* middle, Sums su
   allow_shared(conv1_kernel, bytes);
   const int pixels = block.pixels();
   const int grid = std::min((pixels + kWarps * kRows - 1) / (kWarps * kRows), 2 * multiprocessors());
-  conv1_kernel<<<grid, kThreads, bytes, stream>>>(block, layer, middle, sums, pixels);
+  const Totals totals{block.rows, {{sums.first, kBottleneck}, {sums.second, kBottleneck}, {}}};
+  conv1_kernel<<<grid, kThreads, bytes, stream>>>(block, layer, middle, totals, pixels);
   check_launch("forward_conv1");
+  add_rows_up(totals, grid, stream);
 }
 
 void forward_conv2(const Block& block, const Layer& layer, const Bf16* middle, Sums sums,
@@ -325,8 +302,10 @@ void forward_conv2(const Block& block, const Layer& layer, const Bf16* middle, S
   const Tile tile = choose_tile(block, bytes);
   allow_shared(conv2_kernel, bytes(tile));
   const int pixels = block.pixels(), grid = std::min(tile.tiles(pixels), 2 * multiprocessors());
-  conv2_kernel<<<grid, kThreads, bytes(tile), stream>>>(block, layer, middle, sums, tile, pixels);
+  const Totals totals{block.rows, {{sums.first, kGrowth}, {sums.second, kGrowth}, {}}};
+  conv2_kernel<<<grid, kThreads, bytes(tile), stream>>>(block, layer, middle, totals, tile, pixels);
   check_launch("forward_conv2");
+  add_rows_up(totals, grid, stream);
 }
 
 }  // namespace poem::cuda

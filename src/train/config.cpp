@@ -170,6 +170,13 @@ std::vector<Key> keys(Config& c) {
        "stay "
        "float32); auto: bf16 on a GPU that has it",
        one_of({"auto", "float32", "bf16"})},
+      {"train.deterministic", &c.train.deterministic,
+       "on a GPU: sums are added in a fixed order, so that a run can be repeated bit for bit; slower"},
+      {"train.images", &c.train.images,
+       "on a GPU: auto keeps all images there if they take at most half of its free memory; stream sends "
+       "those "
+       "of each batch",
+       one_of({"auto", "stream"})},
       {"train.schedule", &c.train.schedule, "how the learning rate falls", one_of({"step", "cosine"})},
       {"train.milestones", &c.train.milestones, "step: shares of the training at which the rate drops",
        between(0, 1)},

@@ -49,6 +49,8 @@ struct TrainSettings {
   int64_t batch = 64, outlier_batch = 64;
   double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
   std::string precision = "auto";  // auto, float32 or bf16
+  bool deterministic = false;      // on a GPU: the same bits every time
+  std::string images = "auto";     // on a GPU: auto, or stream
   std::string schedule = "step";   // step, or cosine
   std::vector<double> milestones = {0.5, 0.75,
                                     0.9};  // step: shares of the training after which the rate drops

@@ -16,6 +16,7 @@
 #include "detect/fit.h"
 #include "metrics/metrics.h"
 #include "train/checkpoint.h"
+#include "train/gpu_memory.h"
 #include "train/report.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
@@ -181,6 +182,7 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
 RunOutcome start_run(const Config& config, const std::string& path, bool force, at::Device device) {
   const Folder folder(path);
   check_output_folder(path, force, kMark);
+  check_gpu_memory(config, device);
   const Inputs inputs(config);
   Trainer trainer(config, inputs.training, device);
   check_score(config, inputs.training, trainer);  // before the training, not after it
@@ -208,6 +210,7 @@ RunOutcome resume_run(const std::string& path, at::Device device) {
   }
   const Config config = read_config(folder.config, {});
   const Lock lock(path);
+  check_gpu_memory(config, device);
   const Inputs inputs(config);
   Trainer trainer(config, inputs.training, device);
   return train(trainer, inputs, folder, device);

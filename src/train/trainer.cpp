@@ -16,6 +16,7 @@
 #include "data/pool.h"
 #include "detect/score.h"
 #include "net/weights.h"
+#include "train/gpu_memory.h"
 #include "train/report.h"
 
 namespace poem {
@@ -32,18 +33,8 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
-bool computes_in_bf16(const std::string& precision, at::Device device) {
-  if (precision == "float32") return false;
-  if (has_bf16(device)) return true;
-  if (precision == "auto") return false;
-  throw Error("train.precision", "is bf16, which only a GPU with bfloat16 does (compute capability 8.0)",
-              "use --device cuda there, or set it to float32");
-}
-
-// Images whose features are taken at a time: as many as keep a GPU busy, or fit into a computer's memory.
-int64_t images_a_block(int64_t size, at::Device device) {
-  const int64_t pixels = device.is_cuda() ? 4096 * 1024 : 2000 * 1024;
-  return std::max<int64_t>(1, pixels / (size * size));
+DeviceImages::Place place(const Config& config) {
+  return config.train.images == "stream" ? DeviceImages::Place::kStream : DeviceImages::Place::kAuto;
 }
 
 std::shared_ptr<Network> build_network(const Config& config, const Objective& objective, const ImageSet& id,
@@ -72,11 +63,14 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
                        ? nullptr
                        : make_miner(config.mining.first == "random" ? "random" : config.mining.miner)),
       optimiser_(*network_, config.train.momentum, config.train.weight_decay),
-      id_images_(data.id, device),
-      outlier_images_(data.outliers, device),
+      id_images_(data.id, device, place(config)),
+      outlier_images_(data.outliers, device, place(config)),
+      block_(images_a_block(config.data.size, device)),
       step_(new_step()),
       queue_(config, network_->feature_count()),
       sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {
+  // cuDNN's choice of algorithms, and how our own kernels add (cuda/dense_block.cpp).
+  at::globalContext().setDeterministicCuDNN(config.train.deterministic);
   if (miner_ == nullptr) return;
   const auto pool =
       draw_pool(data.outliers.size(), config.mining.pool, static_cast<uint64_t>(config.seed), 0);
@@ -88,7 +82,8 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
 bool Trainer::run(const std::function<void(const EpochReport&)>& report,
                   const std::function<void()>& checkpoint, const std::function<bool()>& stop) {
   const auto seed = static_cast<uint64_t>(config_.seed);
-  const FeatureExtractor extract = extractor();
+  // Ctrl-C ends what comes before an epoch's training; what comes after it is finished first.
+  const FeatureExtractor extract = extractor(stop_if_interrupted), extract_all = extractor([] {});
   network_->use_bf16(bf16_);
   if (epoch_ == 0 && batch_ == 0) prepare_network();
   while (epoch_ < epochs()) {
@@ -113,7 +108,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
     }
     if (mines(epoch_) && mines(epoch_ + 1) && miner_->uses_posterior()) {
       const Stopwatch watch(queue_seconds_);
-      queue_.push(epoch_, id, mined_, extract);  // Q: the last epochs' φ(x); from it Φ and the posterior
+      queue_.push(epoch_, id, mined_, extract_all);  // Q: the last epochs' φ(x); from it Φ and the posterior
     }
     network_->use_bf16(false);  // who looks at the network from outside sees what the detector will be
     EpochReport figures = averages();
@@ -134,7 +129,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
 
 // P_t(w) = N(σ⁻² A⁻¹ Φy, A⁻¹), A = σ⁻² ΦΦᵀ + Σ⁻¹; the prior N(0, Σ) while the queue is empty.
 Posterior Trainer::posterior() const {
-  return Posterior(queue_.statistics(data_, extractor()), config_.posterior);
+  return Posterior(queue_.statistics(data_, extractor(stop_if_interrupted)), config_.posterior);
 }
 
 bool Trainer::mines(int64_t epoch) const {
@@ -353,25 +348,26 @@ void Trainer::add_to_sums(const Loss& loss, const at::Tensor& id_outputs, const 
 int64_t Trainer::class_count() const { return static_cast<int64_t>(data_.id.class_names.size()); }
 
 at::Tensor Trainer::features(const DeviceImages& images, const Augmentation& augmentation, const Crop* crops,
-                             int64_t count) const {
+                             int64_t count, void (*each_block)()) const {
   const at::NoGradGuard no_grad;
   network_->train(false);
-  const int64_t block = images_a_block(augmentation.size, device_);
   std::vector<at::Tensor> parts;
   int64_t first = 0;
   do {
+    each_block();
     parts.push_back(
-        network_->features(images.cut(crops + first, std::min(block, count - first), augmentation)));
-  } while ((first += block) < count);
+        network_->features(images.cut(crops + first, std::min(block_, count - first), augmentation)));
+  } while ((first += block_) < count);
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 
-FeatureExtractor Trainer::extractor() const {
-  return {
-      [this](const Crop* crops, int64_t count) { return features(id_images_, data_.id_cut, crops, count); },
-      [this](const Crop* crops, int64_t count) {
-        return features(outlier_images_, data_.outlier_cut, crops, count);
-      }};
+FeatureExtractor Trainer::extractor(void (*each_block)()) const {
+  return {[this, each_block](const Crop* crops, int64_t count) {
+            return features(id_images_, data_.id_cut, crops, count, each_block);
+          },
+          [this, each_block](const Crop* crops, int64_t count) {
+            return features(outlier_images_, data_.outlier_cut, crops, count, each_block);
+          }};
 }
 
 std::optional<double> Trainer::validation_accuracy() const {
@@ -385,7 +381,7 @@ std::optional<double> Trainer::validation_accuracy() const {
     const int64_t size = std::min(config_.train.batch, count - first);
     const at::NoGradGuard no_grad;
     const at::Tensor logits =
-        network_->logits(features(id_images_, plain(config_.data.size), &crops[first], size));
+        network_->logits(features(id_images_, plain(config_.data.size), &crops[first], size, [] {}));
     correct += (logits.narrow(1, 0, class_count()).argmax(1).cpu() == labels.narrow(0, first, size))
                    .sum()
                    .item<int64_t>();

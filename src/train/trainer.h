@@ -90,12 +90,13 @@ class Trainer {
                    const at::Tensor& outlier_outputs);
   int64_t class_count() const;
   void learn(const at::Tensor& images, const at::Tensor& labels, const at::Tensor& chance);
-  at::Tensor features(const DeviceImages& images, const Augmentation& cut, const Crop* crops,
-                      int64_t count) const;
+  // `each_block` is called before every block of images, so that it may throw Interrupted.
+  at::Tensor features(const DeviceImages& images, const Augmentation& cut, const Crop* crops, int64_t count,
+                      void (*each_block)()) const;
   Posterior timed_posterior();
   Replay new_step();
   void start_stage();
-  FeatureExtractor extractor() const;
+  FeatureExtractor extractor(void (*each_block)()) const;
   std::optional<double> validation_accuracy() const;
   EpochReport averages() const;
 
@@ -108,7 +109,8 @@ class Trainer {
   std::unique_ptr<Miner> miner_, first_miner_;  // of all epochs but the first, and of that; null with none
   Nesterov optimiser_;
   DeviceImages id_images_, outlier_images_;
-  Replay step_;  // learn()
+  const int64_t block_;  // images whose features are taken at a time
+  Replay step_;          // learn()
   Queue queue_;
 
   int64_t epoch_ = 0, batch_ = 0;                 // the next batch to train

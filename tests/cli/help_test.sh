@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 expect_ok --version
 expect_words "$logs/out" "poem "
 expect_ok --help
-commands="demo train eval study toy theory metrics posthoc mine data pack info config"
+commands="demo train eval study toy theory metrics posthoc mine data pack bench info config"
 for command in $commands; do
   expect_words "$logs/out" "  $command "
 done
@@ -32,3 +32,6 @@ code=0
 poem config >/dev/full 2>"$logs/err" || code=$?
 expect_same $code 2
 expect_words "$logs/err" "standard output" "No space left"
+
+# Without a GPU its benchmark says so.
+nvidia-smi >/dev/null 2>&1 || expect_error "--device cuda" -- bench gpu

@@ -8,6 +8,8 @@
 namespace poem {
 namespace {
 
+const at::Device kGpu(at::kCUDA, 0);
+
 ImageSet random_images(int64_t count, int64_t channels, int64_t height, int64_t width) {
   at::manual_seed(1);
   return {"random", at::randint(0, 256, {count, channels, height, width}, at::kByte), {}, {}};
@@ -24,9 +26,11 @@ std::vector<Crop> random_crops(int64_t count, int64_t images) {
 void expect_same(const ImageSet& images, const Augmentation& augmentation) {
   const auto crops = random_crops(300, images.size());
   const at::Tensor expected = cut(images, crops.data(), 300, augmentation);
-  const at::Tensor got = DeviceImages(images, at::Device(at::kCUDA, 0)).cut(crops.data(), 300, augmentation);
-  EXPECT_TRUE(got.is_cuda());
-  EXPECT_TRUE(got.cpu().equal(expected));
+  for (const auto place : {DeviceImages::Place::kAuto, DeviceImages::Place::kStream}) {
+    const at::Tensor got = DeviceImages(images, kGpu, place).cut(crops.data(), 300, augmentation);
+    EXPECT_TRUE(got.is_cuda());
+    EXPECT_TRUE(got.cpu().equal(expected));
+  }
 }
 
 TEST(DeviceCut, CropsAndFlips) {
@@ -42,6 +46,18 @@ TEST(DeviceCut, Resizes) {
   expect_same(random_images(20, 3, 50, 71), a);
   expect_same(random_images(20, 3, 32, 32), a);
   expect_same(random_images(20, 3, 96, 48), plain(32));
+}
+
+// Several buffers full a call, and the next call while the GPU still works on the last: a buffer that was
+// filled again too early would show.
+TEST(DeviceCut, StreamsThroughTwoBuffers) {
+  const ImageSet images = random_images(6000, 3, 64, 64);
+  const DeviceImages streamed(images, kGpu, DeviceImages::Place::kStream);
+  const auto crops = random_crops(24000, images.size());
+  std::vector<at::Tensor> got;
+  for (int64_t first = 0; first < 24000; first += 8000)
+    got.push_back(streamed.cut(&crops[first], 8000, Augmentation{}));
+  EXPECT_TRUE(at::cat(got).cpu().equal(cut(images, crops.data(), 24000, Augmentation{})));
 }
 
 TEST(DeviceCut, TakesTheCpuForColours) {

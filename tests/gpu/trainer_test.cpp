@@ -7,8 +7,10 @@
 
 #include <algorithm>
 
+#include "expect_error.h"
 #include "mining/select.h"
 #include "temporary_folder.h"
+#include "train/gpu_memory.h"
 #include "train/replay.h"
 
 namespace poem {
@@ -90,6 +92,48 @@ TEST(GpuTrainer, ResumesAfterAnEpoch) {
   second.run([&](const EpochReport& report) { rest.push_back(report.loss); }, [] {});
   ASSERT_EQ(rest.size(), 1);
   EXPECT_LT(relative(rest[0], losses[1]), 0.05);  // cuDNN and atomic sums add in no fixed order
+}
+
+void expect_same_bits(const Trainer& a, const Trainer& b) {
+  const auto expect_equal = [](const Network::Named& x, const Network::Named& y) {
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_TRUE(x[i].second.equal(y[i].second)) << x[i].first;
+  };
+  expect_equal(a.network()->parameters(), b.network()->parameters());
+  expect_equal(a.network()->buffers(), b.network()->buffers());
+  ASSERT_EQ(a.mined().size(), b.mined().size());
+  for (size_t i = 0; i < a.mined().size(); ++i) EXPECT_EQ(a.mined()[i].seed, b.mined()[i].seed);
+}
+
+class Repeated : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(Repeated, GivesTheSameBits) {
+  Config c = config(GetParam().second);
+  c.network.name = GetParam().first;
+  c.train.deterministic = true;
+  const Training first(c, kGpu), second(c, kGpu);
+  expect_same_bits(first.trainer, second.trainer);
+  at::globalContext().setDeterministicCuDNN(false);
+}
+INSTANTIATE_TEST_SUITE_P(Networks, Repeated,
+                         testing::Values(std::pair{"densenet", "bf16"}, std::pair{"densenet", "float32"},
+                                         std::pair{"wideresnet", "bf16"}));
+
+TEST(GpuTrainer, StreamedImagesTrainTheSame) {
+  Config c = config("bf16");
+  c.train.deterministic = true;
+  const Training resident(c, kGpu);
+  c.train.images = "stream";
+  const Training streamed(c, kGpu);
+  expect_same_bits(resident.trainer, streamed.trainer);
+  at::globalContext().setDeterministicCuDNN(false);
+}
+
+TEST(GpuMemory, IsCheckedBeforeAnyImageIsRead) {
+  Config c = config("auto");
+  c.network.depth = 100;
+  check_gpu_memory(c, kGpu);
+  c.train.batch = 1000000;
+  expect_error([&] { check_gpu_memory(c, kGpu); }, {"1000064 images", "MiB", "train.batch"});
 }
 
 // What is trained is a vector towards a target that comes with each call, with a rate that changes.
