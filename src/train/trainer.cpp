@@ -33,6 +33,17 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
+// While it lives the network may compute in bfloat16. Whoever looks at it from outside sees what the detector
+// will be.
+class Precision {
+ public:
+  Precision(Network& network, bool bf16) : network_(network) { network.use_bf16(bf16); }
+  ~Precision() { network_.use_bf16(false); }
+
+ private:
+  Network& network_;
+};
+
 DeviceImages::Place place(const Config& config) {
   return config.train.images == "stream" ? DeviceImages::Place::kStream : DeviceImages::Place::kAuto;
 }
@@ -84,7 +95,6 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
   const auto seed = static_cast<uint64_t>(config_.seed);
   // Ctrl-C ends what comes before an epoch's training; what comes after it is finished first.
   const FeatureExtractor extract = extractor(stop_if_interrupted), extract_all = extractor([] {});
-  network_->use_bf16(bf16_);
   if (epoch_ == 0 && batch_ == 0) prepare_network();
   while (epoch_ < epochs()) {
     const std::vector<Crop> id = id_crops(data_, seed, epoch_);  // D_in, in this epoch's order
@@ -102,7 +112,6 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       diagnostics_ = mined.diagnostics;
     }
     if (!train_epoch(id, stop)) {  // one epoch of L_cls + β L_reg
-      network_->use_bf16(false);
       checkpoint();
       return false;
     }
@@ -110,7 +119,6 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       const Stopwatch watch(queue_seconds_);
       queue_.push(epoch_, id, mined_, extract_all);  // Q: the last epochs' φ(x); from it Φ and the posterior
     }
-    network_->use_bf16(false);  // who looks at the network from outside sees what the detector will be
     EpochReport figures = averages();
     figures.validation_accuracy = validation_accuracy();
     report(figures);
@@ -121,9 +129,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
     mine_seconds_ = train_seconds_ = queue_seconds_ = 0;
     checkpoint();
     if (stop() && epoch_ < epochs()) return false;
-    network_->use_bf16(bf16_);
   }
-  network_->use_bf16(false);
   return true;
 }
 
@@ -209,6 +215,7 @@ void Trainer::calibrate_batch_norm(const std::vector<Crop>& id) {
   constexpr int64_t kLeast = 50;
   const Stopwatch watch(mine_seconds_);
   const at::NoGradGuard no_grad;
+  const Precision precision(*network_, bf16_);
   network_->train(true);
   for (int64_t i = 0; i < std::max(batches(), kLeast); ++i) {
     const int64_t first = i % batches() * config_.train.batch;
@@ -246,6 +253,7 @@ bool Trainer::train_epoch(const std::vector<Crop>& id, const std::function<bool(
   Stream stream(config_.seed, "outlier-order", epoch_);
   const auto outlier_order = permutation(static_cast<int64_t>(mined_.size()), stream);
   Progress bar("training", batches() - batch_, "batches");
+  const Precision precision(*network_, bf16_);
   network_->train(true);
   while (batch_ < batches()) {
     train_batch(id, outlier_order);
@@ -350,6 +358,7 @@ int64_t Trainer::class_count() const { return static_cast<int64_t>(data_.id.clas
 at::Tensor Trainer::features(const DeviceImages& images, const Augmentation& augmentation, const Crop* crops,
                              int64_t count, void (*each_block)()) const {
   const at::NoGradGuard no_grad;
+  const Precision precision(*network_, bf16_);
   network_->train(false);
   std::vector<at::Tensor> parts;
   int64_t first = 0;
@@ -377,11 +386,12 @@ std::optional<double> Trainer::validation_accuracy() const {
   const auto count = static_cast<int64_t>(crops.size());
   const at::Tensor labels = labels_of(crops);
   int64_t correct = 0;
+  const at::NoGradGuard no_grad;
+  network_->train(false);
   for (int64_t first = 0; first < count; first += config_.train.batch) {
     const int64_t size = std::min(config_.train.batch, count - first);
-    const at::NoGradGuard no_grad;
-    const at::Tensor logits =
-        network_->logits(features(id_images_, plain(config_.data.size), &crops[first], size, [] {}));
+    const at::Tensor images = id_images_.cut(&crops[first], size, plain(config_.data.size));
+    const at::Tensor logits = network_->logits(network_->features(images));
     correct += (logits.narrow(1, 0, class_count()).argmax(1).cpu() == labels.narrow(0, first, size))
                    .sum()
                    .item<int64_t>();
