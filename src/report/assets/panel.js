@@ -38,7 +38,7 @@ function markPath(one, plot) {
   return path;
 }
 
-const markStyle = (one) => ({fill: "none", stroke: "currentColor", "stroke-linecap": "round",
+const markStyle = (one) => ({class: "marks", fill: "none", stroke: "currentColor", "stroke-linecap": "round",
                              "stroke-width": one.mark === "dot" ? 3.2 : 1.3});
 
 // What the legend shows for each of them.
@@ -60,7 +60,9 @@ pieces.panel = (piece) => {
                                        d: linePath(plot.x, plot.y, numbers(one.x), numbers(one.y))}));
     }
     for (const one of piece.points) {
-      plot.inside.append(mark("path", {class: `ink-${one.ink}`, d: markPath(one, plot), ...markStyle(one)}));
+      const style = markStyle(one), d = markPath(one, plot);
+      const halo = mark("path", {...style, d, class: null, style: "stroke: var(--paper)", "stroke-width": style["stroke-width"] + 1.6});
+      plot.inside.append(mark("g", {class: `ink-${one.ink}`}, halo, mark("path", {...style, d})));
     }
   };
   const shown = [...piece.cells, ...piece.lines, ...piece.points];
