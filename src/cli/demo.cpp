@@ -11,6 +11,8 @@
 #include "core/runtime.h"
 #include "core/text_table.h"
 #include "detect/evaluate.h"
+#include "report/comparison.h"
+#include "report/run_report.h"
 #include "train/data.h"
 #include "train/run.h"
 
@@ -58,6 +60,7 @@ void train_method(const Method& method, const Options& options, const std::strin
       fs::exists(folder + "/config.yaml") && read_file(folder + "/config.yaml") == to_yaml(config);
   const RunOutcome outcome =
       same && !options.force ? resume_run(folder, device) : start_run(config, folder, options.force, device);
+  write_run_report(folder);
   if (!outcome.finished) {
     spdlog::warn("interrupted; the same command again goes on");
     throw Interrupted();
@@ -92,11 +95,15 @@ void run(const Options& options, const CommonOptions& common) {
       table.rows.push_back(table_row(title, evaluate(detector, score, test.id, test.ood)));
     }
   }
+  std::vector<RunData> runs;
+  for (const Method& method : kMethods) runs.push_back(read_run(options.out + "/" + method.folder));
+  write_report(report_path(options.out), comparison(runs), false);
   fmt::print(
       "\n{}The last columns: FPR95 of each OOD set; the others are means over them. {} ID test images "
-      "against {} of "
-      "each\nOOD set; one seed. Run folders: {}/\n",
-      to_text(table, terminal(STDOUT_FILENO)), test.id.size(), test.ood.front().second.size(), options.out);
+      "against {}\n"
+      "of each OOD set; one seed. Run folders: {}/; reports: {}/report.html and one in each run folder\n",
+      to_text(table, terminal(STDOUT_FILENO)), test.id.size(), test.ood.front().second.size(), options.out,
+      options.out);
 }
 
 }  // namespace

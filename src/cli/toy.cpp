@@ -22,8 +22,8 @@ void run(const Options& options, const CommonOptions& common) {
   check_output_folder(options.out, options.force, kToyMark);
   const Toy toy = run_toy(toy_config(options.seed), device);
   fill_output_folder(options.out, options.force, kToyMark, [&] { write_toy(toy, options.out); });
-  fmt::print("{} epochs of {} mined outliers; pictures: {}/mining.svg, {}/boundary.svg\n", toy.epochs.size(),
-             toy.epochs.front().mined.size(0), options.out, options.out);
+  fmt::print("{} epochs of {} mined outliers; look at {}/report.html\n", toy.epochs.size(),
+             toy.epochs.front().mined.size(0), options.out);
 }
 
 }  // namespace

@@ -10,6 +10,9 @@
 #include "core/file.h"
 #include "core/npy.h"
 #include "data/world.h"
+#include "report/html.h"
+#include "report/page.h"
+#include "report/panel_piece.h"
 #include "report/plot.h"
 
 namespace poem {
@@ -42,10 +45,10 @@ std::vector<double> id_density(const at::Tensor& points) {
   return density;
 }
 
-Panel epoch_panel(const Toy& toy, int64_t epoch, char letter) {
+Panel epoch_panel(const Toy& toy, int64_t epoch, const std::string& title) {
   const ToyEpoch& e = toy.epochs[epoch - 1];
   const at::Tensor known = (e.grid_score >= e.threshold).to(at::kDouble);
-  Panel panel = plane(fmt::format("({}) Epoch {}", letter, epoch));
+  Panel panel = plane(title);
   panel.heat_maps.push_back(heat_map(known * 0.35, Ink::kGreen, "classified as ID"));
   panel.heat_maps.push_back(heat_map((1 - known) * 0.2, Ink::kOrange, "classified as OOD"));
   panel.points.push_back(scatter(e.mined, Ink::kOrange, "outliers"));
@@ -75,7 +78,7 @@ Figure mining_figure(const Toy& toy) {
   char letter = 'c';
   for (int64_t epoch : kShownEpochs) {
     if (epoch <= static_cast<int64_t>(toy.epochs.size()))
-      figure.panels.push_back(epoch_panel(toy, epoch, letter++));
+      figure.panels.push_back(epoch_panel(toy, epoch, fmt::format("({}) Epoch {}", letter++, epoch)));
   }
   return figure;
 }
@@ -128,6 +131,85 @@ Figure boundary_figure(const Toy& toy) {
       240};
 }
 
+double id_area(const ToyEpoch& epoch) {
+  const double cell = 2 * kToyReach / static_cast<double>(kToySide);
+  return cell * cell * (epoch.grid_score >= epoch.threshold).sum().item<double>();
+}
+
+// The epoch's panel for the page, with ID points and the lines that the figure leaves out.
+nlohmann::json epoch_frame(const Toy& toy, int64_t epoch) {
+  const ToyEpoch& e = toy.epochs[epoch - 1];
+  Panel panel = epoch_panel(toy, epoch, fmt::format("Epoch {}", epoch));
+  panel.points.insert(panel.points.begin(),
+                      scatter(toy.id.slice(0, 0, kShownPoints), Ink::kGreen, "ID points"));
+  panel.points.back().label = "mined outliers";
+  const auto line = [&](const at::Tensor& field, double level, Ink ink, Dash dash, const char* label) {
+    Line crossing = contour(to_doubles(field), kToySide, kToySide, level, panel.x, panel.y);
+    crossing.ink = ink;
+    crossing.dash = dash;
+    crossing.label = label;
+    panel.lines.push_back(crossing);
+  };
+  line(e.grid_score, e.threshold, Ink::kGreen, Dash::kSolid, "edge of the ID region");
+  line(e.grid_logit, 0, Ink::kText, Dash::kDashed, "E[w]·φ(x) = 0 when mining");
+  nlohmann::json piece = panel_piece(panel, true);
+  piece["description"] = fmt::format(
+      "Epoch {}: {} mined outliers, and the region of area {:.1f} of {} that is classified as ID after it.",
+      epoch, e.mined.size(0), id_area(e), 4 * kToyReach * kToyReach);
+  return {{"title", fmt::format("epoch {}, area of the ID region {:.1f}", epoch, id_area(e))},
+          {"piece", piece}};
+}
+
+nlohmann::json panel_grid(const Figure& figure, bool square) {
+  nlohmann::json grid = {{"kind", "grid"}, {"pieces", nlohmann::json::array()}};
+  for (const Panel& panel : figure.panels) grid["pieces"].push_back(panel_piece(panel, square));
+  return grid;
+}
+
+nlohmann::json area_plot(const Toy& toy) {
+  std::vector<double> epochs, areas;
+  for (const ToyEpoch& epoch : toy.epochs) {
+    epochs.push_back(static_cast<double>(epochs.size() + 1));
+    areas.push_back(id_area(epoch));
+  }
+  return {{"kind", "lines"},
+          {"title", "Area that is classified as ID"},
+          {"x", {{"label", "epoch"}, {"whole", true}}},
+          {"y", {{"label", fmt::format("area of {}", 4 * kToyReach * kToyReach)}, {"low", 0}}},
+          {"series", {{{"x", epochs}, {"y", areas}}}}};
+}
+
+std::string page(const Toy& toy) {
+  Page page("Outlier mining in two dimensions",
+            fmt::format("poem toy, seed {}: {} epochs, {} outliers mined in each", toy.config.seed,
+                        toy.epochs.size(), toy.epochs.front().mined.size(0)),
+            {"panel.js"});
+  page.section("The paper's Figure 1");
+  page.add(
+      "<p>(a) A network trained on ID points alone is sure of itself far away from all it has seen. (b) The "
+      "data. Then "
+      "the outliers that an epoch mined, over what the classifier takes for ID after it: &minus;E(x) at "
+      "least the "
+      "threshold that keeps 95&nbsp;% of held-out ID points.</p>\n");
+  page.draw(panel_grid(mining_figure(toy), true));
+  page.section("Every epoch");
+  page.add(
+      "<p>Play, or move the slider by mouse or arrow keys. Outliers are mined where a draw of w around E[w] "
+      "says "
+      "w&middot;&phi;(x) &asymp; 0; the first epoch knows only the prior, whose mean is 0 everywhere.</p>\n");
+  nlohmann::json frames = {
+      {"kind", "frames"}, {"label", "Epoch"}, {"seconds", 0.5}, {"frames", nlohmann::json::array()}};
+  for (size_t epoch = 1; epoch <= toy.epochs.size(); ++epoch) {
+    frames["frames"].push_back(epoch_frame(toy, static_cast<int64_t>(epoch)));
+  }
+  page.draw({{"kind", "grid"}, {"pieces", {frames, area_plot(toy)}}});
+  page.section("Boundary score and density (Figure 2b)");
+  page.draw(panel_grid(boundary_figure(toy), false));
+  page.section("How it was trained");
+  page.details("config.yaml", "<pre>" + escape_html(to_yaml(toy.config)) + "</pre>\n");
+  return page.html();
+}
+
 std::string outlier_table(const Toy& toy) {
   const ToyEpoch& last = toy.epochs.back();
   const auto x = to_doubles(toy.outliers.select(1, 0)), y = to_doubles(toy.outliers.select(1, 1)),
@@ -174,6 +256,7 @@ void write_toy(const Toy& toy, const std::string& folder) {
   write_file(path("boundary.csv"), outlier_table(toy));
   write_file(path("mining.svg"), to_svg(mining_figure(toy)));
   write_file(path("boundary.svg"), to_svg(boundary_figure(toy)));
+  write_file(path("report.html"), page(toy));
 }
 
 }  // namespace poem

@@ -77,9 +77,13 @@ std::string tag_of(const std::string& key) {
   return found == kGrouped.end() ? key : found->second;
 }
 
-// Every number in `figures`, members of members as TAG/NAME.
+// Every number in `figures`, members of members as TAG/NAME; lists are of members with a "name".
 void add_values(const std::string& tag, const ordered_json& figures, std::string& summary) {
   if (figures.is_number()) summary += value(tag, figures.get<double>());
+  if (figures.is_array()) {
+    for (const ordered_json& entry : figures)
+      add_values(tag + "/" + entry.at("name").get<std::string>(), entry, summary);
+  }
   if (!figures.is_object()) return;
   for (const auto& [name, member] : figures.items()) {
     add_values(name == "sets" ? tag : tag + "/" + name, member, summary);  // results/SET/fpr95

@@ -95,7 +95,11 @@ def expected(line):
     figures = {tag: line[key] for tag, key in TAGS.items()}
     for group in ("mining", "seconds"):
         for key, value in (line[group] or {}).items():
-            figures[f"{group}/{key}"] = value
+            if key != "classes":
+                figures[f"{group}/{key}"] = value
+    for share in (line["mining"] or {}).get("classes", []):
+        for key in ("pool", "mined"):
+            figures[f"mining/classes/{share['name']}/{key}"] = share[key]
     results = line.get("results")
     if results:
         figures["results/id_accuracy"] = results["id_accuracy"]

@@ -46,12 +46,12 @@ expect_same "$(tail -1 "$logs/err")" "colours"
 
 # Training: a view while it runs, nothing of it left at the end.
 write_flat_config flat.yaml
-train=(train flat.yaml --set train.epochs=2 --set data.train=world2d:train:6000 --set train.batch=2
+train=(train flat.yaml --set train.epochs=2 --set data.train=world2d:train:4000 --set train.batch=2
   --set train.outlier_batch=2 --set train.evaluate_every=1)
-show "${train[@]}" --out run
+terminal="--columns 200" show "${train[@]}" --out run
 expect_same $code 0
 expect_words "$logs/err" "epoch " "training" "━" " %" "batches/s" " left, run " "loss " "accuracy " "energy ID " \
-  "FPR95 "
+  "boundary score mined " "FPR95 "
 expect_words "$logs/out" "epoch   2/2  loss" "│ ring │" "detector: run/detector.safetensors"
 expect_none "$logs/out" "batches/s|━"
 

@@ -2,16 +2,18 @@
 source "$(dirname "$0")/common.sh"
 
 expect_ok toy --out toy
-expect_words "$logs/out" "30 epochs of 300 mined outliers" toy/mining.svg toy/boundary.svg
+expect_words "$logs/out" "30 epochs of 300 mined outliers" toy/report.html
 for file in toy.json config.yaml id.npy labels.npy outliers.npy max_softmax.npy mined.npy scores.npy logits.npy \
-  boundary.csv mining.svg boundary.svg; do
+  boundary.csv mining.svg boundary.svg report.html; do
   [ -s "toy/$file" ] || fail "toy/$file is missing"
 done
-expect_same "$(find toy -type f | wc -l)" 12
+expect_same "$(find toy -type f | wc -l)" 13
 expect_same "$(head -c 100 toy/mined.npy | grep -ao '([0-9, ]*)')" "(30, 300, 2)"
 expect_same "$(head -1 toy/boundary.csv)" "x,y,logit,boundary_score,id_density"
 for epoch in 1 4 30; do expect_words toy/mining.svg "Epoch $epoch<"; done
 [ "$(stat -c %s toy/mining.svg)" -lt 150000 ] || fail "a large picture"
+[ "$(stat -c %s toy/report.html)" -lt 3000000 ] || fail "a large page"
+expect_same "$(grep -o '"title":"epoch [0-9]*' toy/report.html | sort -u | wc -l)" 30
 
 # The same seed gives the same bytes.
 expect_error toy "exists already" "--force" -- toy --out toy
