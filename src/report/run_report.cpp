@@ -124,16 +124,16 @@ void add_scores(Page& page, const RunData& run) {
 void add_training(Page& page, const RunData& run) {
   json grid = new_grid();
   add_curves(grid, run, "Loss", {{"label", "loss"}},
-             {{"whole", "/loss"},
-              {"classification", "/classification_loss"},
-              {"regularisation", "/regularisation"}});
+             {{"whole", "/loss"}, {"classification", "/classification_loss"}});
+  add_curves(grid, run, "Regularisation, before its weight β", {{"label", "L_reg"}},
+             {{"regularisation", "/regularisation"}});
   add_curves(grid, run, "Energy while training", {{"label", "E(x)"}},
              {{"ID images", "/id_energy"}, {"mined outliers", "/outlier_energy"}});
   add_curves(grid, run, "Accuracy", share_axis("accuracy"),
              {{"training", "/train_accuracy"},
               {"validation", "/validation_accuracy"},
               {"ID test", "/results/id_accuracy"}});
-  add_curves(grid, run, "FPR95 and AUROC, means of the test sets", share_axis(""),
+  add_curves(grid, run, "Mean FPR95 and AUROC", share_axis(""),
              {{"FPR95", "/results/mean/fpr95"}, {"AUROC", "/results/mean/auroc"}});
   add_curves(grid, run, "Learning rate", {{"label", "learning rate"}}, {{"learning rate", "/learning_rate"}});
   draw_grid(page, "Training", grid);
@@ -350,7 +350,7 @@ std::string run_report(const RunData& run) {
   for (const char* phase : {"/seconds/mine", "/seconds/train", "/seconds/queue"}) {
     for (double value : run.by_epoch(phase)) seconds += std::isfinite(value) ? value : 0;
   }
-  Page page(name.empty() ? run.folder : name,
+  Page page("Run " + (name.empty() ? run.folder : name),
             fmt::format("{} · {} · seed {} · {} epochs in {}", run.setting("mining.miner"),
                         run.setting("network.name"), run.setting("seed"), run.epochs.size(),
                         duration_text(seconds)),
