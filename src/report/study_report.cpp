@@ -160,7 +160,7 @@ void add_curves(Page& page, const StudyRecord& record) {
     plots.push_back({{"kind", "lines"},
                      {"title", titled("FPR95 over epochs", record.study, setting)},
                      {"x", {{"label", "epoch"}, {"whole", true}}},
-                     {"y", {{"label", "FPR95 (%)"}, {"low", 0}}},
+                     {"y", {{"label", "FPR95 (%)"}}},
                      {"series", series}});
   }
   if (plots.empty()) {
@@ -233,7 +233,7 @@ void add_times(Page& page, const StudyRecord& record) {
     plots.push_back({{"kind", "scatter"},
                      {"title", titled("Training time and FPR95", record.study, setting)},
                      {"x", {{"label", "minutes of training"}, {"low", 0}}},
-                     {"y", {{"label", "FPR95 (%)"}, {"low", 0}}},
+                     {"y", {{"label", "FPR95 (%)"}}},
                      {"series", {{{"label", "methods"}, {"x", x}, {"y", y}, {"names", names}}}}});
   }
   if (plots.empty()) return page.add(paragraph("No method is finished."));
