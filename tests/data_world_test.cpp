@@ -41,8 +41,26 @@ TEST(World, ImageIsAFunctionOfSeedSetAndIndexAlone) {
   }
 }
 
-TEST(World, OnlyTheClassesAreLabelledAndTheyAreBalanced) {
+TEST(World, OutliersAreLabelledWithTheirFamilies) {
+  const ImageSet images = draw_world("outliers", 4800, kSeed);
+  ASSERT_EQ(images.class_names.size(), 24u);
+  const at::Tensor counts = at::bincount(images.labels, {}, 24);
+  // Five families of whole pictures and nineteen of objects: every one a twenty-fourth of the pool.
+  EXPECT_GT(counts.min().item<int64_t>(), 140);
+  EXPECT_LT(counts.max().item<int64_t>(), 260);
+  // Bare backgrounds vary least, of whatever is drawn upon them.
+  const at::Tensor contrast = images.pixels.to(at::kFloat).flatten(2).std(2).mean(1);
+  const auto mean_of = [&](const char* name) {
+    const auto found = std::find(images.class_names.begin(), images.class_names.end(), name);
+    return contrast.index({images.labels.eq(found - images.class_names.begin())}).mean().item<double>();
+  };
+  for (const char* name : {"stripes", "crowd", "collage", "polygons", "face"})
+    EXPECT_LT(mean_of("background"), mean_of(name)) << name;
+}
+
+TEST(World, OnlyClassesAndOutliersAreLabelledAndTheClassesAreBalanced) {
   for (const std::string& set : world_sets()) {
+    if (set == "outliers") continue;
     const ImageSet images = draw_world(set, 804, kSeed);  // 100 full rounds and half a round
     if (set != "train" && set != "test") {
       EXPECT_FALSE(images.labelled());

@@ -1,14 +1,15 @@
-// Writes what the readers read: PNG and JPEG files in memory, and random images to put into them.
+// Writes what the readers read: JPEG files in memory (PNG: data/encode.h), and random images to put into
+// them.
 #pragma once
 #include <ATen/ATen.h>
 #include <stdio.h>  // jpeglib.h needs FILE
 
 #include <jpeglib.h>
-#include <png.h>
 
 #include <string>
 
 #include "core/random.h"
+#include "data/encode.h"
 
 namespace poem {
 
@@ -18,22 +19,6 @@ inline at::Tensor random_bytes(at::IntArrayRef shape, uint64_t seed) {
   Stream stream(seed, "test images");
   for (int64_t i = 0; i < bytes.numel(); ++i)
     bytes.data_ptr<uint8_t>()[i] = static_cast<uint8_t>(stream.below(256));
-  return bytes;
-}
-
-// `rows` is H×W×C with 1 (grey), 2 (grey, alpha), 3 or 4 (RGBA) channels.
-inline std::string encode_png(const at::Tensor& rows) {
-  const int formats[] = {PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB, PNG_FORMAT_RGBA};
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<uint32_t>(rows.size(1));
-  image.height = static_cast<uint32_t>(rows.size(0));
-  image.format = formats[rows.size(2) - 1];
-  const at::Tensor plain = rows.contiguous();
-  std::string bytes(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
-  png_alloc_size_t size = bytes.size();
-  png_image_write_to_memory(&image, bytes.data(), &size, 0, plain.data_ptr(), 0, nullptr);
-  bytes.resize(size);
   return bytes;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "core/file.h"
 #include "expect_error.h"
@@ -152,12 +153,17 @@ TEST(StudyRecord, ComesBackFromItsFile) {
   const StudyRecord read = read_study_results(folder / "results.json");
   EXPECT_EQ(to_json_text(read.study, read.results), to_json_text(record.study, record.results));
   EXPECT_EQ(study_report(read), study_report(record));
+  folder.put("study.yaml", "title: A <title>");
+  EXPECT_TRUE(is_study(folder / ""));
+  EXPECT_TRUE(has(study_report_of(folder / ""), "<pre>title: A &lt;title&gt;</pre>"));
   folder.put("results.json", "{\"format\": \"poem-study-0\"}");
   expect_error([&] { study_report_of(folder / ""); }, {"results.json", "poem-study-0", "poem-study-1"});
   folder.put("results.json", "{\"format\": \"poem-study-1\", \"title\": 3}");
   expect_error([&] { study_report_of(folder / ""); }, {"results.json", "damaged", "poem study"});
   folder.put("results.json", "not JSON");
   expect_error([&] { study_report_of(folder / ""); }, {"results.json", "damaged"});
+  std::filesystem::remove(folder / "results.json");
+  expect_error([&] { study_report_of(folder / ""); }, {"no results yet"});
 }
 
 }  // namespace

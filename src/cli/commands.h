@@ -25,6 +25,7 @@ void add_metrics(CLI::App& app);
 void add_mine(CLI::App& app);
 void add_pack(CLI::App& app);
 void add_posthoc(CLI::App& app);
+void add_report(CLI::App& app);
 void add_study(CLI::App& app, const CommonOptions& common);
 void add_theory(CLI::App& app);
 void add_toy(CLI::App& app, const CommonOptions& common);

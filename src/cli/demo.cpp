@@ -9,6 +9,8 @@
 #include "core/file.h"
 #include "core/runtime.h"
 #include "detect/evaluate.h"
+#include "report/comparison.h"
+#include "report/run_report.h"
 #include "train/data.h"
 #include "train/run.h"
 
@@ -56,6 +58,7 @@ void train_method(const Method& method, const Options& options, const std::strin
       fs::exists(folder + "/config.yaml") && read_file(folder + "/config.yaml") == to_yaml(config);
   const RunOutcome outcome =
       same && !options.force ? resume_run(folder, device) : start_run(config, folder, options.force, device);
+  write_run_report(folder);
   if (!outcome.finished) {
     spdlog::warn("interrupted; the same command again goes on");
     throw Interrupted();
@@ -88,8 +91,13 @@ void run(const Options& options, const CommonOptions& common) {
       table += "\n";
     }
   }
-  fmt::print("{}\n{} ID test images against {} of each OOD set; one seed. Run folders: {}/\n", table,
-             test.id.size(), test.ood.front().second.size(), options.out);
+  std::vector<RunData> runs;
+  for (const Method& method : kMethods) runs.push_back(read_run(options.out + "/" + method.folder));
+  write_report(report_path(options.out), comparison(runs), false);
+  fmt::print(
+      "{}\n{} ID test images against {} of each OOD set; one seed. Run folders: {}/; reports: "
+      "{}/report.html and one in each run folder\n",
+      table, test.id.size(), test.ood.front().second.size(), options.out, options.out);
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_demo(app, common);
   poem::add_train(app, common);
   poem::add_eval(app, common);
+  poem::add_report(app);
   poem::add_study(app, common);
   poem::add_metrics(app);
   poem::add_posthoc(app);

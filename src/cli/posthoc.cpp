@@ -49,15 +49,6 @@ Outputs name_outputs(const std::string& out, const std::vector<std::string>& sco
   return outputs;
 }
 
-void check_names(const std::vector<NamedPath>& ood) {
-  for (const NamedPath& set : ood) {
-    if (set.name == "id" || set.name.find('/') != std::string::npos) {
-      throw Error("--ood", fmt::format("the name '{}' cannot be a file beside id.npy", set.name),
-                  "choose another name");
-    }
-  }
-}
-
 // Asked before the work, and again before writing.
 void check_free(const Outputs& outputs, bool force) {
   for (const std::string& path : outputs.all()) {
@@ -81,7 +72,7 @@ void write(const Outputs& outputs, const std::vector<std::vector<at::Tensor>>& s
 void run(const Options& options) {
   const FeaturePaths paths{options.train, options.labels, options.head, options.id,
                            named_paths("--ood", options.ood)};
-  check_names(paths.ood);
+  check_file_names("--ood", paths.ood);
   const std::vector<std::string> names = choose_scores(options.score, kPosthocNeeds);
   const Outputs outputs = name_outputs(options.out, names, paths.ood);
   check_free(outputs, options.force);

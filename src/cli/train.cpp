@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "core/error.h"
 #include "core/runtime.h"
+#include "report/run_report.h"
 #include "train/run.h"
 
 namespace poem {
@@ -33,12 +34,13 @@ void run(const Options& options, const CommonOptions& common) {
     }
     outcome = resume_run(folder, device);
   }
+  write_run_report(folder);
   if (!outcome.finished) {
     spdlog::warn("interrupted; go on with: poem train --resume {}", folder);
     throw Interrupted();
   }
   if (outcome.results) fmt::print("{}", to_table(*outcome.results));
-  spdlog::info("detector: {}", detector_path(folder));
+  spdlog::info("detector: {}\nreport: {}", detector_path(folder), report_path(folder));
 }
 
 }  // namespace

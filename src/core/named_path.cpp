@@ -28,4 +28,14 @@ std::vector<NamedPath> named_paths(const std::string& option, const std::vector<
   return all;
 }
 
+void check_file_names(const std::string& option, const std::vector<NamedPath>& entries) {
+  constexpr size_t kLongest = 200;  // file systems allow 255 bytes, and temporary files have an ending more
+  for (const auto& [name, path] : entries) {
+    if (name == "id" || name.size() > kLongest || name.find_first_of(std::string("/\0", 2)) != name.npos) {
+      throw Error(option, fmt::format("the name '{}' cannot be a file beside id.npy", name),
+                  "choose another name");
+    }
+  }
+}
+
 }  // namespace poem

@@ -14,4 +14,7 @@ struct NamedPath {
 // In the order given. An entry without a name or a path, and a name given twice, are a poem::Error.
 std::vector<NamedPath> named_paths(const std::string& option, const std::vector<std::string>& entries);
 
+// For names that become files NAME.npy beside id.npy: an Error if one of them cannot.
+void check_file_names(const std::string& option, const std::vector<NamedPath>& entries);
+
 }  // namespace poem

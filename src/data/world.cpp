@@ -18,13 +18,13 @@ using world::kSide;
 
 struct Family {
   const char* set;
-  void (*draw)(world::Canvas&, world::Dice&);  // null: the labelled classes
+  void (*draw)(world::Canvas&, world::Dice&);  // null: the labelled classes, and the outliers
 };
 
 constexpr std::array<Family, 9> kFamilies = {{
     {"train", nullptr},
     {"test", nullptr},
-    {"outliers", world::draw_outlier},
+    {"outliers", nullptr},
     {"digits", world::draw_digits},
     {"textures", world::draw_textures},
     {"scenes", world::draw_scenes},
@@ -84,19 +84,25 @@ ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed) {
   check_count(name, count);
 
   ImageSet images{name, at::empty({count, 3, kSide, kSide}, at::kByte), {}, {}};
-  if (family->draw == nullptr) {
+  const bool outliers = set == "outliers";
+  if (outliers) {
+    images.labels = at::empty({count}, at::kLong);  // which family is decided while drawing
+    images.class_names.assign(world::kOutlierNames.begin(), world::kOutlierNames.end());
+  } else if (family->draw == nullptr) {
     images.labels = draw_labels(seed, name, count, world::kClasses);
     images.class_names.assign(world::kClassNames.begin(), world::kClassNames.end());
   }
   auto* out = images.pixels.data_ptr<uint8_t>();
-  const auto* labels = images.labelled() ? images.labels.data_ptr<int64_t>() : nullptr;
+  auto* labels = images.labelled() ? images.labels.data_ptr<int64_t>() : nullptr;
   at::parallel_for(0, count, 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Stream stream(seed, name, i);
       world::Dice dice(stream);
       world::Canvas canvas;
       world::paint_background(canvas, dice);
-      if (labels != nullptr) {
+      if (outliers) {
+        labels[i] = world::draw_outlier(canvas, dice);
+      } else if (labels != nullptr) {
         world::draw_object(static_cast<int>(labels[i]), canvas, dice);
       } else {
         family->draw(canvas, dice);

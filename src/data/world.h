@@ -11,10 +11,10 @@ namespace poem {
 
 constexpr int kWorldVersion = 1;
 
-// Sets: "train", "test" (eight labelled classes), "outliers" (the broad auxiliary pool, unlabelled), and the
-// OOD test families that the pool does not contain: "digits", "textures", "scenes", "cropped", "resized",
-// "patches". Image i of a set is a function of (seed, set, i) alone, so a smaller count is a prefix of a
-// larger one.
+// Sets: "train", "test" (eight labelled classes), "outliers" (the broad auxiliary pool, labelled with the
+// family drawn), and without labels the OOD test families that the pool does not contain: "digits",
+// "textures", "scenes", "cropped", "resized", "patches". Image i of a set is a function of (seed, set, i)
+// alone, so a smaller count is a prefix of a larger one.
 ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed);
 std::vector<std::string> world_sets();
 

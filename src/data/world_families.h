@@ -14,7 +14,12 @@ constexpr std::array<const char*, kClasses> kClassNames = {"car",  "boat", "hous
 Sprite make_object(int label, const Palette& palette, Dice& dice);
 void draw_object(int label, Canvas& canvas, Dice& dice);
 
-void draw_outlier(Canvas& canvas, Dice& dice);  // one of many families, all equally likely
+// One of many families, all equally likely; returns which.
+constexpr std::array<const char*, 24> kOutlierNames = {
+    "stripes", "noise", "background", "crowd", "collage", "polygons", "stars",    "strokes",
+    "blobs",   "rings", "arrow",      "leaf",  "flower",  "animal",   "bird",     "furniture",
+    "face",    "cart",  "bowl",       "tower", "tool",    "bottle",   "umbrella", "chimera"};
+int draw_outlier(Canvas& canvas, Dice& dice);
 
 void draw_digits(Canvas& canvas, Dice& dice);
 void draw_textures(Canvas& canvas, Dice& dice);

@@ -292,10 +292,12 @@ constexpr Make kMakers[] = {polygons,  stars, strokes, blobs, rings, arrow, leaf
                             furniture, face,  cart,    bowl,  tower, tool,  bottle, umbrella, chimera};
 constexpr int kMakerCount = sizeof(kMakers) / sizeof(kMakers[0]);
 
-void one_object(Canvas& canvas, Dice& d) {
+int one_object(Canvas& canvas, Dice& d) {  // which of kMakers made it
   const Palette palette = choose_palette(canvas, d);
-  const Sprite object = kMakers[d.below(kMakerCount)](palette, d);
+  const int maker = d.below(kMakerCount);
+  const Sprite object = kMakers[maker](palette, d);
   paint_lit(canvas, object, throw_pose(d, 0.3f), d);
+  return maker;
 }
 
 // ---- whole pictures ----
@@ -351,16 +353,15 @@ void collage(Canvas& canvas, Dice& d) {
 
 }  // namespace
 
-void draw_outlier(Canvas& canvas, Dice& dice) {
+int draw_outlier(Canvas& canvas, Dice& dice) {
   using Draw = void (*)(Canvas&, Dice&);
   constexpr Draw pictures[] = {stripes, spectra, nothing, crowd, collage};
   constexpr int count = sizeof(pictures) / sizeof(pictures[0]);
+  static_assert(kOutlierNames.size() == count + kMakerCount);
   const int family = dice.below(kMakerCount + count);
-  if (family < count) {
-    pictures[family](canvas, dice);
-  } else {
-    one_object(canvas, dice);
-  }
+  if (family >= count) return count + one_object(canvas, dice);
+  pictures[family](canvas, dice);
+  return family;
 }
 
 }  // namespace poem::world

@@ -21,6 +21,24 @@ bool unnamed(const std::vector<std::string>& class_names) {
   return true;
 }
 
+// All scores of the images from one forward pass, and the most likely classes.
+ScoredSet score_images(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
+                       const std::string& name, const ImageSet& images) {
+  ScoredSet set{name, std::vector<std::vector<float>>(scores.size()), {}};
+  std::vector<at::Tensor> predicted;
+  detector.for_each_batch(images, [&](const Batch& batch) {
+    if (detector.network->classifies()) predicted.push_back(batch.logits.argmax(1).cpu());
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const std::vector<float> block = to_floats((*scores[i])(batch));
+      set.scores[i].insert(set.scores[i].end(), block.begin(), block.end());
+    }
+  });
+  if (!predicted.empty()) set.predicted = at::cat(predicted);
+  return set;
+}
+
+}  // namespace
+
 // The labels as positions in `class_names`: by name where all names are known, so that a test folder may lack
 // some classes; by position where one side has no names.
 at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& class_names) {
@@ -45,24 +63,6 @@ at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& 
   return images.labels;
 }
 
-using Scores = std::vector<std::vector<float>>;  // one list a score
-
-// All scores of the images from one forward pass; the most likely class of each, in blocks, if asked for.
-Scores score_images(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
-                    const ImageSet& images, std::vector<at::Tensor>* labels = nullptr) {
-  Scores result(scores.size());
-  detector.for_each_batch(images, [&](const Batch& batch) {
-    if (labels && detector.network->classifies()) labels->push_back(batch.logits.argmax(1));
-    for (size_t i = 0; i < scores.size(); ++i) {
-      const std::vector<float> block = to_floats((*scores[i])(batch));
-      result[i].insert(result[i].end(), block.begin(), block.end());
-    }
-  });
-  return result;
-}
-
-}  // namespace
-
 void check_fits(int64_t channels, const std::vector<std::string>& class_names, const ImageSet& id,
                 const std::vector<std::pair<std::string, ImageSet>>& ood) {
   check_channels(id, channels);
@@ -70,26 +70,35 @@ void check_fits(int64_t channels, const std::vector<std::string>& class_names, c
   if (id.labelled()) labels_among(id, class_names);
 }
 
-std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
-                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood) {
+std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
+                                  const ImageSet& id,
+                                  const std::vector<std::pair<std::string, ImageSet>>& ood) {
   check_fits(detector.network->spec().channels, detector.class_names, id, ood);
-  std::vector<at::Tensor> labels;
-  const Scores id_scores = score_images(detector, scores, id, &labels);
+  std::vector<ScoredSet> sets = {score_images(detector, scores, "id", id)};
+  for (const auto& [name, images] : ood) sets.push_back(score_images(detector, scores, name, images));
+  return sets;
+}
+
+std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detector& detector,
+                               const ImageSet& id) {
   std::optional<double> id_accuracy;
-  if (id.labelled() && detector.network->classifies()) {
-    const at::Tensor right = at::cat(labels) == labels_among(id, detector.class_names);
+  if (id.labelled() && sets[0].predicted.defined()) {
+    const at::Tensor right = sets[0].predicted == labels_among(id, detector.class_names);
     id_accuracy = right.to(at::kDouble).mean().item<double>();
   }
-  std::vector<std::vector<SetResult>> sets(scores.size());
-  for (const auto& [name, images] : ood) {
-    const Scores ood_scores = score_images(detector, scores, images);
-    for (size_t i = 0; i < scores.size(); ++i)
-      sets[i].push_back({name, ood_metrics(id_scores[i], ood_scores[i])});
-  }
   std::vector<Results> results;
-  for (std::vector<SetResult>& of_score : sets)
-    results.push_back(make_results(std::move(of_score), id_accuracy));
+  for (size_t score = 0; score < sets[0].scores.size(); ++score) {
+    std::vector<SetResult> figures;
+    for (size_t i = 1; i < sets.size(); ++i)
+      figures.push_back({sets[i].name, ood_metrics(sets[0].scores[score], sets[i].scores[score])});
+    results.push_back(make_results(std::move(figures), id_accuracy));
+  }
   return results;
+}
+
+std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
+                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood) {
+  return summarise(score_sets(detector, scores, id, ood), detector, id);
 }
 
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,

@@ -14,8 +14,27 @@ namespace poem {
 void check_fits(int64_t channels, const std::vector<std::string>& class_names, const ImageSet& id,
                 const std::vector<std::pair<std::string, ImageSet>>& ood);
 
-// Scores the ID images and every OOD set: one result a score. One forward pass over a set serves all scores.
-// Sets that do not fit the network are an Error. Labelled ID images give the accuracy.
+// The labels of the images as positions in `class_names`, matched likewise.
+at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& class_names);
+
+// What the figures are computed from, image by image.
+struct ScoredSet {
+  std::string name;
+  std::vector<std::vector<float>> scores;  // one list a score
+  at::Tensor predicted;  // int64, the most likely class; undefined where the network does not classify
+};
+
+// Scores the ID images, which come first as "id", and every OOD set. One forward pass over a set serves all
+// scores. Sets that do not fit the network are an Error.
+std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
+                                  const ImageSet& id,
+                                  const std::vector<std::pair<std::string, ImageSet>>& ood);
+
+// One result a score. Labelled ID images give the accuracy.
+std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detector& detector,
+                               const ImageSet& id);
+
+// Both at once.
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
                               const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood);
 

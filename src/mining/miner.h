@@ -63,6 +63,12 @@ class Miner {
 std::unique_ptr<Miner> make_miner(const std::string& name);
 std::vector<std::string> miner_names();
 
+// How much of the pool and of the mined set is of one class of the outliers.
+struct ClassShare {
+  std::string name;
+  double pool, mined;
+};
+
 // How the choice looks, logged every epoch. Empty: does not apply to this miner or epoch.
 struct MiningDiagnostics {
   std::optional<double> pool_abs_logit, mined_abs_logit;  // mean |wᵀφ|
@@ -71,12 +77,17 @@ struct MiningDiagnostics {
   std::optional<double> draw_overlap;  // share of the mined set that a second draw selects too
   std::optional<double> last_overlap;  // share of the distinct images mined the epoch before too
   int64_t distinct_images = 0;
+  std::vector<ClassShare> classes;  // where the outliers' source knows them: those mined most, at most 24
 };
 
 struct Mined {
   std::vector<Crop> crops;  // ordered as in the pool
   MiningDiagnostics diagnostics;
 };
+
+// The shares of the classes of labelled outliers, by falling share of the mined set; empty without labels.
+std::vector<ClassShare> class_shares(const ImageSet& outliers, const std::vector<Crop>& pool,
+                                     const std::vector<Crop>& mined);
 
 // An Error if `select` is more than the pool offers.
 void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image, double skip = 0);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/error.h"
 #include "core/file.h"
 #include "report/html.h"
 #include "report/page.h"
@@ -311,10 +312,14 @@ std::string study_report(const StudyRecord& record, const std::string& file) {
   return page.html();
 }
 
+bool is_study(const std::string& folder) { return std::filesystem::exists(folder + "/study.yaml"); }
+
 std::string study_report_of(const std::string& folder) {
-  const std::string file = folder + "/study.yaml";
-  return study_report(read_study_results(folder + "/results.json"),
-                      std::filesystem::exists(file) ? read_file(file) : "");
+  const std::string results = folder + "/results.json";
+  if (!std::filesystem::exists(results)) {
+    throw Error(folder, "is a study that has no results yet", "its first network must be trained");
+  }
+  return study_report(read_study_results(results), read_file(folder + "/study.yaml"));
 }
 
 void write_study_report(const std::string& folder) {

@@ -14,9 +14,11 @@ namespace poem {
 // the study's own, as text; it may be empty.
 std::string study_report(const StudyRecord& record, const std::string& file = "");
 
-// What results.json and study.yaml of a study's folder tell, as FOLDER/report.html.
+bool is_study(const std::string& folder);
+
+// What results.json and study.yaml of a study's folder tell. One that has no results yet is an Error.
 std::string study_report_of(const std::string& folder);
-void write_study_report(const std::string& folder);
+void write_study_report(const std::string& folder);  // to FOLDER/report.html
 
 // FPR95 in percent over the epochs that were evaluated: a series a method with its mean over seeds, and ± one
 // standard deviation as `low` and `high` where there are two seeds at least. Empty without curves.

@@ -28,6 +28,8 @@ void each_member(Diagnostics& d, Function visit) {
 json to_json(const MiningDiagnostics& diagnostics) {
   json j = {{"distinct_images", diagnostics.distinct_images}};
   each_member(diagnostics, [&](const char* name, const auto& value) { j[name] = or_null(value); });
+  for (const ClassShare& share : diagnostics.classes)
+    j["classes"].push_back({{"name", share.name}, {"pool", share.pool}, {"mined", share.mined}});
   return j;
 }
 
@@ -37,6 +39,8 @@ MiningDiagnostics diagnostics_from(const json& j) {
   each_member(diagnostics, [&](const char* name, auto& value) {
     if (!j.at(name).is_null()) value = j.at(name).get<double>();
   });
+  for (const json& share : j.value("classes", json::array()))
+    diagnostics.classes.push_back({share.at("name"), share.at("pool"), share.at("mined")});
   return diagnostics;
 }
 

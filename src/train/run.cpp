@@ -1,5 +1,6 @@
 #include "train/run.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -10,11 +11,14 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/lock.h"
+#include "core/named_path.h"
+#include "core/npy.h"
 #include "core/runtime.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
 #include "metrics/metrics.h"
 #include "train/checkpoint.h"
+#include "train/gallery.h"
 #include "train/report.h"
 #include "train/trainer.h"
 
@@ -34,8 +38,10 @@ struct Folder {
         checkpoint(path + "/checkpoint/state.safetensors"),
         detector(path + "/detector.safetensors"),
         results(path + "/results.json"),
-        table(path + "/results.csv") {}
-  std::string root, config, metrics, checkpoint, detector, results, table;
+        table(path + "/results.csv"),
+        scores(path + "/scores"),
+        gallery(path + "/gallery") {}
+  std::string root, config, metrics, checkpoint, detector, results, table, scores, gallery;
 };
 
 // metrics.jsonl: a line an epoch.
@@ -105,7 +111,12 @@ std::optional<Results> finish(const Config& config, const Folder& folder, const 
                               const std::optional<TestData>& test) {
   detector.save(folder.detector);
   if (!test) return std::nullopt;
-  const Results results = evaluate(detector, config.score, test->id, test->ood);
+  const auto sets = score_sets(detector, {detector.score}, test->id, test->ood);
+  const Results results = summarise(sets, detector, test->id).front();
+  make_output_folder(folder.scores);
+  for (const ScoredSet& set : sets)
+    write_npy(folder.scores + "/" + set.name + ".npy", at::tensor(set.scores.front()));
+  write_test_sheets(folder.gallery, detector, *test, sets);
   write_file(folder.table, to_csv(results));
   write_file(folder.results, to_json_text(results));
   return results;
@@ -115,6 +126,7 @@ std::optional<Results> finish(const Config& config, const Folder& folder, const 
 struct Inputs {
   explicit Inputs(const Config& config) : training(load_training_data(config)) {
     if (config.data.test.empty()) return;
+    check_file_names("data.ood", named_paths("data.ood", config.data.ood));
     test = load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
     check_fits(training.id.channels(), training.id.class_names, test->id, test->ood);
   }
@@ -132,6 +144,7 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
   }
   Metrics metrics(folder.metrics, trainer.epoch());
   const auto report = [&](const EpochReport& figures) {
+    if (figures.mining) write_mined_sheet(folder.gallery, figures.epoch, trainer.mined(), data);
     metrics.add(to_json(figures));
     spdlog::info(to_text(figures, trainer.epochs()));
   };

@@ -105,6 +105,7 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       Mined mined = mine(miner, mining_task(pool, extract, posterior), mined_);
       mined_ = std::move(mined.crops);
       diagnostics_ = mined.diagnostics;
+      diagnostics_->classes = class_shares(data_.outliers, pool, mined_);
     }
     if (!train_epoch(id, stop)) {  // one epoch of L_cls + β L_reg
       network_->use_bf16(false);
@@ -419,7 +420,9 @@ void Trainer::store(TensorFile& file) const {
   file.tensors["sums"] = sums_;
   file.tensors["seconds"] = at::tensor({mine_seconds_, train_seconds_, queue_seconds_}, at::kDouble);
   file.tensors["position"] = at::tensor(std::vector<int64_t>{epoch_, batch_}, at::kLong);
-  if (diagnostics_) file.metadata["diagnostics"] = to_json(*diagnostics_).dump();
+  if (diagnostics_)
+    file.metadata["diagnostics"] =
+        to_json(*diagnostics_).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void Trainer::load(const TensorFile& file) {

@@ -18,7 +18,7 @@ expect_ok eval run/detector.safetensors "${sets[@]}" --json
 cmp "$logs/out" results/results.json
 expect_ok eval run "${sets[@]}" --json --score msp
 ! cmp -s "$logs/out" results/results.json || fail "two scores, one result"
-expect_ok eval run --id world:outliers:8 --ood digits=world:digits:8 --json
+expect_ok eval run --id world:scenes:8 --ood digits=world:digits:8 --json
 expect_words "$logs/out" '"id_accuracy": null'
 
 # Results are replaced when asked, and nothing beside them.
@@ -75,7 +75,7 @@ expect_error "'knn'" "ID training images" "--train" -- eval run/detector.safeten
 expect_error "'odin'" "not trained on" "--train" -- eval run/detector.safetensors "${sets[@]}" --score odin
 expect_error "'knm'" "nearest is 'knn'" "mahalanobis" -- eval run "${sets[@]}" --score knm
 expect_ok eval run/detector.safetensors "${sets[@]}" --score knn,mahalanobis --train world:train:32
-expect_error "world:outliers:8" "no labels" -- eval run "${sets[@]}" --score knn --train world:outliers:8
+expect_error "world:digits:8" "no labels" -- eval run "${sets[@]}" --score knn --train world:digits:8
 expect_error "'reject'" "beyond the classes" -- eval run "${sets[@]}" --score reject
 expect_error "'msp'" twice -- eval run "${sets[@]}" --score msp,msp
 expect_ok eval run/detector.safetensors "${sets[@]}" --score all

@@ -147,7 +147,8 @@ const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
 const inkOf = (one, i) => one.ink ?? 1 + i % 7;
 const dashOf = (one, i) => DASHES[(one.dash ?? i) % DASHES.length];
 
-// Axes inside a picture of this width. Returns the scales x and y, the inner box, and the clipped group to draw into.
+// Axes inside a picture of this width. Returns the scales x and y, the inner
+// box, the clipped group `inside` it, and svg again.
 function axes(svg, width, height, xAxis, yAxis) {
   const yTicks = ticks(yAxis.low, yAxis.high, yAxis.log, 5);
   const widest = Math.max(...yTicks.map((tick) => tickText(yAxis, tick).length), 2);
@@ -171,7 +172,7 @@ function axes(svg, width, height, xAxis, yAxis) {
   const inside = mark("g", {"clip-path": `url(#${id})`});
   svg.append(mark("clipPath", {id}, mark("rect", {x: box.left, y: box.top - 2, width: box.right - box.left,
                                                   height: box.bottom - box.top + 4})), inside);
-  return {x, y, box, inside};
+  return {svg, x, y, box, inside};
 }
 
 const heightFor = (width) => Math.round(Math.min(320, Math.max(190, 0.56 * width)));
@@ -196,7 +197,7 @@ function bandPath(x, y, xs, low, high) {
 }
 
 // {title, x, y: axes {label, low, high, log, percent, whole, tight}, series: [{label, x, y, low?, high?, ink?, dash?}]}:
-// lines, with bands where there is low and high. Moving over it reads off the values.
+// lines, with bands where there is low and high. Moving over it reads off the values. `onPlot` is told of every drawing.
 pieces.lines = (piece) => {
   const series = piece.series.map((one) => ({...one, xs: numbers(one.x), ys: numbers(one.y),
                                             lows: numbers(one.low), highs: numbers(one.high)}));
@@ -216,6 +217,7 @@ pieces.lines = (piece) => {
       plot.inside.append(group);
     });
     readOff(svg, plot, series, xAxis, yAxis, readout);
+    piece.onPlot?.(plot);
   };
   return figure({
     title: piece.title, readout, description: piece.description ?? describe(piece, series, yAxis),
@@ -307,8 +309,7 @@ function binned(values, {low, high}, bins) {
   return counts;
 }
 
-// {title, x, bins?, series: [{label, values, ink?}]}: shares of each series by value. Where the piece has `onPlot`,
-// it is told of the drawn plot: run.js puts a threshold there.
+// {title, x, bins?, series: [{label, values, ink?}]}: shares of each series by value.
 pieces.histogram = (piece) => {
   const bins = piece.bins ?? 50;
   const series = piece.series.map((one) => ({...one, list: numbers(one.values)}));
@@ -324,7 +325,7 @@ pieces.histogram = (piece) => {
       plot.inside.append(mark("path", {class: `area ink-${inkOf(series[i], i)}`,
                                        d: `${path}V${plot.y(0)}Z`}));
     });
-    piece.onPlot?.(svg, plot, xAxis);
+    piece.onPlot?.(plot);
   };
   return figure({
     title: piece.title,

@@ -1,0 +1,205 @@
+#include "report/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "report/html.h"
+#include "report/page.h"
+#include "report/run_report.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The folders' own names where they differ, else as they were given.
+std::vector<std::string> names_of(const std::vector<RunData>& runs) {
+  std::vector<std::string> names;
+  for (const RunData& run : runs)
+    names.push_back(fs::path(run.folder).lexically_normal().filename().string());
+  if (std::set<std::string>(names.begin(), names.end()).size() == runs.size()) return names;
+  for (size_t i = 0; i < runs.size(); ++i) names[i] = runs[i].folder;
+  return names;
+}
+
+std::string figure(double share) { return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : "–"; }
+
+class Comparison {
+ public:
+  explicit Comparison(const std::vector<RunData>& runs)
+      : runs_(runs),
+        names_(names_of(runs)),
+        page_(fmt::format("{} runs compared", runs.size()), "", {"run.js"}) {}
+
+  std::string operator()() {
+    page_.section("Verdict");
+    page_.add("<p class=\"verdict\">" + escape_html(verdict()) + "</p>\n");
+    add_notes();
+    page_.add(html_table(means()));
+    if (const Table table = by_set(); !table.rows.empty()) page_.add(html_table(table));
+    add_curves();
+    add_rocs();
+    page_.section("Setup");
+    const Table differences = config_differences();
+    page_.add(differences.rows.empty() ? "<p>The configs are the same.</p>\n" : html_table(differences));
+    return page_.html();
+  }
+
+ private:
+  std::string verdict() const {
+    const auto rank = [&](size_t i) { return runs_[i].results ? runs_[i].results->mean.fpr95 : NAN; };
+    std::vector<size_t> order;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (std::isfinite(rank(i))) order.push_back(i);
+    }
+    if (order.size() < 2)
+      return "Fewer than two of the runs have figures on test sets: there is nothing to rank.";
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
+    std::string text =
+        fmt::format("Lowest mean FPR95: {} with {} %", names_[order[0]], figure(rank(order[0])));
+    for (size_t i = 1; i < order.size(); ++i)
+      text += fmt::format("{} {} {} %", i == 1 ? ", before" : ",", names_[order[i]], figure(rank(order[i])));
+    return text + ".";
+  }
+
+  void add_notes() {
+    std::string items;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      for (const std::string& note : runs_[i].notes)
+        items += "<li>" + escape_html(names_[i] + ": " + note) + "</li>\n";
+    }
+    if (!items.empty()) page_.add("<div class=\"note\"><ul>\n" + items + "</ul></div>\n");
+  }
+
+  Table means() const {
+    Table table{"Means over the test sets, in percent",
+                {{"run", true},
+                 {"FPR95"},
+                 {"AUROC"},
+                 {"AUPR-in"},
+                 {"AUPR-out"},
+                 {"ID accuracy"},
+                 {"epochs"},
+                 {"seed"}},
+                {}};
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      OodMetrics m;
+      m.fpr95 = m.auroc = m.aupr_in = m.aupr_out = NAN;
+      if (runs_[i].results) m = runs_[i].results->mean;
+      table.rows.push_back({names_[i], figure(m.fpr95), figure(m.auroc), figure(m.aupr_in),
+                            figure(m.aupr_out),
+                            figure(runs_[i].results ? runs_[i].results->id_accuracy.value_or(NAN) : NAN),
+                            std::to_string(runs_[i].epochs.size()), runs_[i].setting("seed")});
+    }
+    return table;
+  }
+
+  // In the order in which they first occur.
+  std::vector<std::string> set_names() const {
+    std::vector<std::string> sets;
+    for (const RunData& run : runs_) {
+      if (!run.results) continue;
+      for (const SetResult& set : run.results->sets) {
+        if (std::find(sets.begin(), sets.end(), set.name) == sets.end()) sets.push_back(set.name);
+      }
+    }
+    return sets;
+  }
+
+  Table by_set() const {
+    Table table{"FPR95 by test set, in percent", {{"set", true}}, {}};
+    for (const std::string& name : names_) table.columns.push_back({name});
+    for (const std::string& set : set_names()) {
+      std::vector<std::string> row = {set};
+      for (const RunData& run : runs_) {
+        double fpr95 = NAN;
+        if (run.results) {
+          for (const auto& [name, metrics] : run.results->sets) fpr95 = name == set ? metrics.fpr95 : fpr95;
+        }
+        row.push_back(figure(fpr95));
+      }
+      table.rows.push_back(row);
+    }
+    return table;
+  }
+
+  void add_curve(json& pieces, const char* title, const json& axis, const char* pointer) const {
+    json series = json::array();
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      const std::vector<double> values = runs_[i].by_epoch(pointer);
+      if (std::none_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); })) continue;
+      series.push_back({{"label", names_[i]},
+                        {"x", runs_[i].epoch_numbers()},
+                        {"y", values},
+                        {"ink", 1 + i % 7},
+                        {"dash", i}});
+    }
+    if (series.empty()) return;
+    json piece = {{"kind", "lines"}, {"title", title}, {"y", axis}, {"series", series}};
+    piece["x"] = {{"label", "epoch"}, {"whole", true}};
+    pieces.push_back(std::move(piece));
+  }
+
+  void add_curves() {
+    const auto shares = [](const char* label) { return json{{"label", label}, {"percent", true}}; };
+    json pieces = json::array();
+    add_curve(pieces, "Mean FPR95 of the test sets", shares("FPR95"), "/results/mean/fpr95");
+    add_curve(pieces, "Loss", json{{"label", "loss"}}, "/loss");
+    add_curve(pieces, "Accuracy in training", shares("accuracy"), "/train_accuracy");
+    add_curve(pieces, "Accuracy on held-out ID images", shares("accuracy"), "/validation_accuracy");
+    add_curve(pieces, "Distance of mined outliers from the boundary",
+              json{{"label", "mean |wᵀφ|"}, {"low", 0}}, "/mining/mined_abs_logit");
+    if (pieces.empty()) return;
+    page_.section("Training");
+    page_.draw({{"kind", "grid"}, {"pieces", pieces}});
+  }
+
+  void add_rocs() {
+    json tabs = json::array();
+    for (const std::string& set : set_names()) {
+      json series = json::array();
+      for (size_t i = 0; i < runs_.size(); ++i) {
+        for (const NamedScores& scores : runs_[i].scores) {
+          if (scores.name != set) continue;
+          series.push_back({{"label", names_[i]},
+                            {"id", packed(runs_[i].scores[0].scores)},
+                            {"ood", packed(scores.scores)}});
+        }
+      }
+      if (!series.empty()) tabs.push_back({{"title", set}, {"series", series}});
+    }
+    if (tabs.empty()) return;
+    page_.section("ROC");
+    page_.draw({{"kind", "rocs"}, {"tabs", tabs}});
+  }
+
+  Table config_differences() const {
+    Table table{"Keys of the configs that differ", {{"key", true}}, {}};
+    for (const std::string& name : names_) table.columns.push_back({name, true});
+    std::set<std::string> keys;
+    for (const RunData& run : runs_) {
+      for (const auto& entry : run.config) keys.insert(entry.first);
+    }
+    for (const std::string& key : keys) {
+      std::vector<std::string> row = {key};
+      for (const RunData& run : runs_) row.push_back(run.setting(key));
+      if (std::set<std::string>(row.begin() + 1, row.end()).size() > 1) table.rows.push_back(row);
+    }
+    return table;
+  }
+
+  const std::vector<RunData>& runs_;
+  const std::vector<std::string> names_;
+  Page page_;
+};
+
+}  // namespace
+
+std::string comparison(const std::vector<RunData>& runs) { return Comparison(runs)(); }
+
+}  // namespace poem

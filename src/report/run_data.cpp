@@ -1,0 +1,281 @@
+#include "report/run_data.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/safetensors.h"
+#include "core/scores_file.h"
+#include "train/config.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kMinedSheets = 12;  // that a report shows: first and last epoch and others spread between
+
+// The keys of nested maps joined by dots, values as YAML. A file may have maps that contain themselves:
+// deeper than any config is, no map is followed.
+void flatten(const std::string& prefix, const YAML::Node& node, int depth,
+             std::vector<std::pair<std::string, std::string>>& keys) {
+  for (const auto& entry : node) {
+    const std::string key = prefix + entry.first.as<std::string>();
+    if (entry.second.IsMap() && depth > 0) {
+      flatten(key + ".", entry.second, depth - 1, keys);
+    } else {
+      YAML::Emitter text;
+      text << YAML::Flow << entry.second;
+      keys.emplace_back(key, entry.second.IsScalar() ? entry.second.Scalar() : text.c_str());
+    }
+  }
+}
+
+double number_at(const json& from, const std::string& pointer) {
+  const json::json_pointer place(pointer);
+  return from.contains(place) && from[place].is_number() ? from[place].get<double>() : kNone;
+}
+
+// Of the form that to_json(Results) writes; nothing if there is no set in it. Figures that are no numbers
+// become NaN.
+std::optional<Results> results_from(const ordered_json& from) {
+  if (!from.is_object() || !from.contains("sets") || !from["sets"].is_object()) return std::nullopt;
+  const auto metrics_of = [](const ordered_json& entry) {
+    const auto number = [&](const char* key) {
+      return entry.is_object() && entry.contains(key) && entry[key].is_number() ? entry[key].get<double>()
+                                                                                : kNone;
+    };
+    OodMetrics m;
+    m.fpr95 = number("fpr95");
+    m.auroc = number("auroc");
+    m.aupr_in = number("aupr_in");
+    m.aupr_out = number("aupr_out");
+    m.detection_error = number("detection_error");
+    const auto count = [&](const char* key) {
+      return static_cast<int64_t>(std::clamp(number(key), 0.0, 1e15));
+    };
+    m.id_count = std::isfinite(number("id_count")) ? count("id_count") : 0;
+    m.ood_count = std::isfinite(number("ood_count")) ? count("ood_count") : 0;
+    return m;
+  };
+  std::vector<SetResult> sets;
+  for (const auto& [name, entry] : from["sets"].items()) sets.push_back({name, metrics_of(entry)});
+  if (sets.empty()) return std::nullopt;
+  std::optional<double> accuracy;
+  if (from.contains("id_accuracy") && from["id_accuracy"].is_number())
+    accuracy = from["id_accuracy"].get<double>();
+  return make_results(std::move(sets), accuracy);
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& folder) { run_.folder = folder; }
+
+  RunData operator()() {
+    read_config();
+    read_metrics();
+    read_results();
+    read_scores();
+    read_detector();
+    read_checkpoint();
+    read_gallery();
+    note_progress();
+    return std::move(run_);
+  }
+
+ private:
+  std::string path(const std::string& name) const { return run_.folder + "/" + name; }
+  bool has(const std::string& name) const { return fs::is_regular_file(path(name)); }
+  void note(const std::string& text) { run_.notes.push_back(text); }
+
+  // Calls read(); what it throws of a file that is damaged becomes a note.
+  template <class Read>
+  void attempt(const std::string& name, Read read) {
+    try {
+      read();
+    } catch (const Error& error) {
+      note(error.what());
+    } catch (const json::exception&) {
+      note(name + " is damaged: it is not JSON of the form expected.");
+    } catch (const YAML::Exception& error) {
+      note(fmt::format("{} is damaged: {}.", name, error.what()));
+    }
+  }
+
+  void read_config() {
+    if (!has("config.yaml")) return note("config.yaml is missing: what was trained is unknown.");
+    attempt("config.yaml", [&] {
+      run_.config_text = read_file(path("config.yaml"));
+      flatten("", YAML::Load(run_.config_text), 3, run_.config);
+    });
+    if (const std::string format = run_.setting("format"); format != std::to_string(kRunFormat)) {
+      note(fmt::format("The run is of format {}, this poem knows {}: it shows what it understands.",
+                       format.empty() ? "unknown" : format, kRunFormat));
+    }
+  }
+
+  void read_metrics() {
+    if (!has("metrics.jsonl")) return note("metrics.jsonl is missing: there are no figures by epoch.");
+    std::istringstream text(read_file(path("metrics.jsonl")));
+    int64_t number = 0, bad = 0, first_bad = 0;
+    for (std::string line; std::getline(text, line);) {
+      ++number;
+      json entry = json::parse(line, nullptr, false);
+      if (entry.is_object() && std::isfinite(number_at(entry, "/epoch"))) {
+        run_.epochs.push_back(std::move(entry));
+      } else if (++bad == 1) {
+        first_bad = number;
+      }
+    }
+    if (bad > 0)
+      note(fmt::format("metrics.jsonl: {} of {} lines make no sense, the first is line {}.", bad, number,
+                       first_bad));
+  }
+
+  void read_results() {
+    if (has("results.json")) {
+      attempt("results.json", [&] {
+        run_.results = results_from(ordered_json::parse(read_file(path("results.json"))));
+        if (!run_.results) note("results.json holds no test set's figures.");
+      });
+    }
+    for (auto line = run_.epochs.rbegin(); !run_.results && line != run_.epochs.rend(); ++line) {
+      if (!line->contains("results")) continue;
+      run_.results = results_from(ordered_json::parse((*line)["results"].dump()));
+      run_.results_epoch = static_cast<int64_t>(number_at(*line, "/epoch"));
+    }
+  }
+
+  void read_scores() {
+    if (!run_.results || run_.results_epoch != 0) return;
+    std::vector<std::string> names = {"id"};
+    for (const SetResult& set : run_.results->sets) names.push_back(set.name);
+    for (const std::string& name : names) {
+      const std::string file = "scores/" + name + ".npy";
+      if (name.find('/') != name.npos || !has(file)) {
+        note(file + " is missing: there are no histograms and curves of scores.");
+        return run_.scores.clear();
+      }
+      attempt(file, [&] {
+        run_.scores.push_back({name, poem::read_scores(path(file))});
+        std::sort(run_.scores.back().scores.begin(), run_.scores.back().scores.end());
+      });
+    }
+    if (run_.scores.size() != names.size()) run_.scores.clear();
+  }
+
+  void read_detector() {
+    if (!has("detector.safetensors")) return;
+    attempt("detector.safetensors", [&] {
+      const json about = json::parse(read_safetensors(path("detector.safetensors")).text("detector"));
+      run_.has_detector = true;
+      if (about.contains("threshold") && about["threshold"].is_number()) run_.threshold = about["threshold"];
+    });
+  }
+
+  void read_checkpoint() {
+    const std::string name = "checkpoint/state.safetensors";
+    if (!has(name)) return;
+    attempt(name, [&] {
+      const TensorFile file = read_safetensors(path(name));
+      run_.surroundings.emplace_back("poem", file.text("poem"));
+      const json about = json::parse(file.text("surroundings"));
+      for (const auto& [key, title] : std::map<std::string, std::string>{{"device", "Device"},
+                                                                         {"threads", "Threads"},
+                                                                         {"cpu_capability", "CPU capability"},
+                                                                         {"libtorch", "LibTorch"}}) {
+        if (!about.contains(key)) continue;
+        run_.surroundings.emplace_back(
+            title, about[key].is_string() ? about[key].get<std::string>() : about[key].dump());
+      }
+    });
+  }
+
+  void read_gallery() {
+    if (!fs::is_directory(path("gallery"))) return;
+    std::vector<std::string> mined, test;
+    for (const auto& entry : fs::directory_iterator(path("gallery"))) {
+      if (entry.path().extension() != ".png") continue;
+      const std::string name = entry.path().stem().string();
+      (name.rfind("mined-", 0) == 0 ? mined : test).push_back(name);
+    }
+    std::sort(mined.begin(), mined.end());
+    std::sort(test.begin(), test.end());
+    for (const std::string& name : spread(mined)) read_sheet(name, run_.mined);
+    for (const std::string& name : test) read_sheet(name, run_.test);
+  }
+
+  static std::vector<std::string> spread(const std::vector<std::string>& names) {
+    if (names.size() <= kMinedSheets) return names;
+    std::vector<std::string> some;
+    for (size_t i = 0; i < kMinedSheets; ++i)
+      some.push_back(names[i * (names.size() - 1) / (kMinedSheets - 1)]);
+    return some;
+  }
+
+  void read_sheet(const std::string& name, std::vector<Sheet>& sheets) {
+    const std::string stem = "gallery/" + name;
+    attempt(stem + ".json", [&] {
+      json list = json::parse(read_file(path(stem + ".json")));
+      if (list.at("tile").get<int64_t>() < 1 || list.at("columns").get<int64_t>() < 1 ||
+          !list.at("tiles").is_array())
+        return note(stem + ".json is damaged: it does not say what the tiles are.");
+      sheets.push_back({name, read_file(path(stem + ".png")), std::move(list)});
+    });
+  }
+
+  void note_progress() {
+    if (run_.finished()) return;
+    const int64_t planned = run_.planned_epochs();
+    note(fmt::format("The run is not finished: {}{} epochs are done{}.", run_.epochs.size(),
+                     planned > 0 ? fmt::format(" of {}", planned) : "",
+                     run_.has_detector ? "" : " and there is no detector yet"));
+  }
+
+  RunData run_;
+};
+
+}  // namespace
+
+std::string RunData::setting(const std::string& key) const {
+  for (const auto& [name, value] : config) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+int64_t RunData::planned_epochs() const {
+  return std::strtoll(setting("train.epochs").c_str(), nullptr, 10) +
+         std::strtoll(setting("train.pretrain").c_str(), nullptr, 10);
+}
+
+std::vector<double> RunData::by_epoch(const std::string& pointer) const {
+  std::vector<double> values;
+  for (const json& line : epochs) values.push_back(number_at(line, pointer));
+  return values;
+}
+
+std::vector<double> RunData::epoch_numbers() const { return by_epoch("/epoch"); }
+
+RunData read_run(const std::string& folder) {
+  if (!fs::is_directory(folder))
+    throw Error(folder, "is not a folder", "name one that 'poem train --out' made");
+  if (!fs::exists(folder + "/config.yaml") && !fs::exists(folder + "/metrics.jsonl")) {
+    throw Error(folder, "is not a run: it has neither config.yaml nor metrics.jsonl",
+                "name a folder that 'poem train --out' made");
+  }
+  return Reader(folder)();
+}
+
+}  // namespace poem

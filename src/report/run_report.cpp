@@ -1,0 +1,383 @@
+#include "report/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/output_files.h"
+#include "core/progress.h"
+#include "report/html.h"
+#include "report/page.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string paragraph(const std::string& text, const char* style = "") {
+  return fmt::format("<p class=\"{}\">{}</p>\n", style, escape_html(text));
+}
+
+std::string percent(double share) {
+  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "–";
+}
+std::string figure(double share) { return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : "–"; }
+
+double share_from(const std::vector<float>& ascending, double threshold) {
+  const auto first = std::lower_bound(ascending.begin(), ascending.end(), threshold);
+  return static_cast<double>(ascending.end() - first) / static_cast<double>(ascending.size());
+}
+
+std::string words_on_sets(const std::vector<std::pair<std::string, double>>& rejected) {
+  double mean = 0;
+  for (const auto& [name, share] : rejected) mean += share / static_cast<double>(rejected.size());
+  std::string text = percent(mean) + " of the OOD images";
+  if (rejected.size() == 1) return text + fmt::format(" ({})", rejected[0].first);
+  const auto worst = std::min_element(rejected.begin(), rejected.end(),
+                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+  return text + fmt::format(", the mean over {} sets; worst on {}, of which it rejects {}", rejected.size(),
+                            worst->first, percent(worst->second));
+}
+
+// What the detector does at its own threshold or, where the scores are not known, at 95 % of ID images kept.
+std::string words_on_results(const RunData& run) {
+  std::vector<std::pair<std::string, double>> rejected;
+  std::string text;
+  if (run.threshold && !run.scores.empty()) {
+    for (size_t i = 1; i < run.scores.size(); ++i)
+      rejected.emplace_back(run.scores[i].name, 1 - share_from(run.scores[i].scores, *run.threshold));
+    text = fmt::format("At its threshold the detector keeps {} of the ID test images and rejects {}.",
+                       percent(share_from(run.scores[0].scores, *run.threshold)), words_on_sets(rejected));
+  } else {
+    for (const SetResult& set : run.results->sets) rejected.emplace_back(set.name, 1 - set.metrics.fpr95);
+    text = fmt::format("With a threshold that keeps 95 % of the ID test images it rejects {}.",
+                       words_on_sets(rejected));
+  }
+  if (run.results->id_accuracy)
+    text +=
+        fmt::format(" It names the right class of {} of the ID images.", percent(*run.results->id_accuracy));
+  if (run.results->mean.auroc <= 0.5) text += " Its scores tell ID from OOD no better than chance.";
+  return text;
+}
+
+// A plot over epochs; nothing where no epoch has a figure of it.
+struct Curve {
+  const char *label, *pointer;
+};
+
+void add_curves(json& grid, const RunData& run, const char* title, json y_axis,
+                const std::vector<Curve>& curves) {
+  json series = json::array();
+  for (const Curve& curve : curves) {
+    const std::vector<double> values = run.by_epoch(curve.pointer);
+    if (std::none_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); })) continue;
+    series.push_back({{"label", curve.label}, {"x", run.epoch_numbers()}, {"y", values}});
+  }
+  if (series.empty()) return;
+  json piece = {{"kind", "lines"}, {"title", title}, {"series", series}};
+  piece["x"] = {{"label", "epoch"}, {"whole", true}};
+  piece["y"] = std::move(y_axis);
+  grid["pieces"].push_back(std::move(piece));
+}
+
+json new_grid() { return {{"kind", "grid"}, {"pieces", json::array()}}; }
+
+void draw_grid(Page& page, const char* title, const json& grid) {
+  if (grid["pieces"].empty()) return;
+  if (*title != '\0') page.section(title);
+  page.draw(grid);
+}
+
+json share_axis(const char* label) { return {{"label", label}, {"percent", true}}; }
+
+void add_verdict(Page& page, const RunData& run) {
+  page.section("Verdict");
+  page.add(paragraph(verdict(run), "verdict"));
+  if (!run.notes.empty()) {
+    std::string items;
+    for (const std::string& note : run.notes) items += "<li>" + escape_html(note) + "</li>\n";
+    page.add("<div class=\"note\"><ul>\n" + items + "</ul></div>\n");
+  }
+  if (run.results) page.add(results_table(*run.results));
+  if (run.results_epoch > 0)
+    page.add(paragraph(fmt::format("Figures after epoch {}.", run.results_epoch), "quiet"));
+}
+
+void add_scores(Page& page, const RunData& run) {
+  if (run.scores.empty()) return;
+  json piece = {{"kind", "threshold"}, {"score", run.setting("score")}, {"sets", json::array()}};
+  piece["threshold"] = run.threshold ? json(*run.threshold) : json(nullptr);
+  for (const NamedScores& set : run.scores) {
+    json entry = {{"name", set.name}};
+    entry["scores"] = packed(set.scores);
+    piece["sets"].push_back(std::move(entry));
+  }
+  page.section("Scores and threshold");
+  page.draw(piece);
+}
+
+void add_training(Page& page, const RunData& run) {
+  json grid = new_grid();
+  add_curves(grid, run, "Loss", {{"label", "loss"}},
+             {{"whole", "/loss"},
+              {"classification", "/classification_loss"},
+              {"regularisation", "/regularisation"}});
+  add_curves(grid, run, "Energy while training", {{"label", "E(x)"}},
+             {{"ID images", "/id_energy"}, {"mined outliers", "/outlier_energy"}});
+  add_curves(grid, run, "Accuracy", share_axis("accuracy"),
+             {{"training", "/train_accuracy"},
+              {"validation", "/validation_accuracy"},
+              {"ID test", "/results/id_accuracy"}});
+  add_curves(grid, run, "FPR95 and AUROC, means of the test sets", share_axis(""),
+             {{"FPR95", "/results/mean/fpr95"}, {"AUROC", "/results/mean/auroc"}});
+  add_curves(grid, run, "Learning rate", {{"label", "learning rate"}}, {{"learning rate", "/learning_rate"}});
+  draw_grid(page, "Training", grid);
+}
+
+// The classes of one epoch's mined set as bars.
+json class_bars(const json& classes, const std::string& title) {
+  json names = json::array(), pool = json::array(), mined = json::array();
+  for (const json& entry : classes) {
+    if (!entry.is_object()) continue;
+    const auto number = [&](const char* key) {
+      return entry.contains(key) && entry[key].is_number() ? entry[key] : json();
+    };
+    names.push_back(entry.contains("name") && entry["name"].is_string() ? entry["name"] : json("?"));
+    pool.push_back(number("pool"));
+    mined.push_back(number("mined"));
+  }
+  json piece = {{"kind", "bars"}, {"title", title}, {"names", names}};
+  piece["x"] = share_axis("share");
+  piece["series"] = {{{"label", "mined set"}, {"values", mined}}, {{"label", "pool"}, {"values", pool}}};
+  return piece;
+}
+
+// Of every epoch that has them; the script lets the reader step through.
+json composition(const RunData& run) {
+  const auto place = "/mining/classes"_json_pointer;
+  json frames = json::array();
+  for (const json& line : run.epochs) {
+    if (!line.contains(place) || !line[place].is_array()) continue;
+    const std::string epoch = "epoch " + line["epoch"].dump();
+    frames.push_back(
+        {{"title", epoch},
+         {"piece", class_bars(line[place], "Classes of the outliers, those mined most, " + epoch)}});
+  }
+  return frames;
+}
+
+void add_mining(Page& page, const RunData& run) {
+  json grid = new_grid();
+  add_curves(grid, run, "Distance from the boundary", {{"label", "mean |wᵀφ|"}, {"low", 0}},
+             {{"mined set", "/mining/mined_abs_logit"}, {"pool", "/mining/pool_abs_logit"}});
+  add_curves(grid, run, "Taken for outliers by the draw", share_axis("mean sigmoid(wᵀφ)"),
+             {{"mined set", "/mining/mined_p_outlier"}, {"pool", "/mining/pool_p_outlier"}});
+  add_curves(
+      grid, run, "Overlap of mined sets", share_axis("share"),
+      {{"with a second draw", "/mining/draw_overlap"}, {"with the epoch before", "/mining/last_overlap"}});
+  add_curves(grid, run, "Spread of wᵀφ over draws", {{"label", "standard deviation"}, {"low", 0}},
+             {{"pool", "/mining/spread"}});
+  add_curves(grid, run, "Distinct images in the mined set", {{"label", "images"}, {"low", 0}},
+             {{"images", "/mining/distinct_images"}});
+  draw_grid(page, "Mining", grid);
+  const json frames = composition(run);
+  if (frames.empty()) return;
+  if (grid["pieces"].empty()) page.section("Mining");
+  page.draw({{"kind", "frames"},
+             {"label", "Epoch of the composition"},
+             {"frames", frames},
+             {"first", frames.size() - 1}});
+}
+
+// One line under a tile, and a longer one for who cannot see it.
+json captions(const Sheet& sheet) {
+  json tiles = json::array();
+  for (const json& tile : sheet.list["tiles"]) {
+    const auto text = [&](const char* key) {
+      return tile.is_object() && tile.contains(key) && tile[key].is_string() ? tile[key].get<std::string>()
+                                                                             : "";
+    };
+    std::vector<std::string> lines;
+    if (const std::string set = text("set"); !set.empty() && set != "id") lines.push_back(set);
+    if (const std::string name = text("class"); !name.empty()) lines.push_back(name);
+    if (const std::string guess = text("predicted"); !guess.empty()) lines.push_back("→ " + guess);
+    if (tile.is_object() && tile.contains("score") && tile["score"].is_number())
+      lines.push_back(fmt::format("{:.3g}", tile["score"].get<double>()));
+    tiles.push_back(lines);
+  }
+  return tiles;
+}
+
+json gallery(const Sheet& sheet, const std::string& title, const std::string& remark) {
+  json piece = {{"kind", "gallery"}, {"title", title}, {"remark", remark}, {"src", picture_uri(sheet.png)}};
+  piece["tile"] = sheet.list["tile"];
+  piece["columns"] = sheet.list["columns"];
+  piece["tiles"] = captions(sheet);
+  return piece;
+}
+
+struct Kind {
+  const char *name, *tab, *remark;
+};
+constexpr Kind kTestSheets[] = {
+    {"ood-as-id", "OOD taken for ID",
+     "OOD images with the highest scores: the set, the class named, the score."},
+    {"id-as-ood", "ID taken for OOD",
+     "ID images with the lowest scores: the class, the class named, the score."},
+    {"misclassified", "Wrong class", "ID images of another class than named, the highest scores first."},
+    {"near-threshold", "Nearest the threshold", "Images whose scores are closest to the threshold."}};
+
+void add_gallery(Page& page, const RunData& run) {
+  if (run.mined.empty() && run.test.empty()) return;
+  page.section("Pictures");
+  json frames = json::array();
+  for (const Sheet& sheet : run.mined) {
+    const std::string title = fmt::format("epoch {}", std::atoll(sheet.name.substr(6).c_str()));
+    frames.push_back({{"title", title}, {"piece", gallery(sheet, "Mined outliers, " + title, "")}});
+  }
+  if (!frames.empty())
+    page.draw({{"kind", "frames"},
+               {"label", "Epoch of the mined outliers"},
+               {"frames", frames},
+               {"first", frames.size() - 1}});
+  json tabs = json::array();
+  for (const Kind& kind : kTestSheets) {
+    for (const Sheet& sheet : run.test) {
+      if (sheet.name == kind.name)
+        tabs.push_back({{"title", kind.tab}, {"piece", gallery(sheet, kind.tab, kind.remark)}});
+    }
+  }
+  if (!tabs.empty()) page.draw({{"kind", "tabs"}, {"label", "Test images"}, {"tabs", tabs}});
+}
+
+void add_time(Page& page, const RunData& run) {
+  json names = json::array(), seconds = json::array();
+  for (const auto& [title, pointer] : {std::pair("mining", "/seconds/mine"),
+                                       {"training", "/seconds/train"},
+                                       {"queue and posterior", "/seconds/queue"}}) {
+    double sum = 0;
+    for (double value : run.by_epoch(pointer)) sum += std::isfinite(value) ? value : 0;
+    names.push_back(title);
+    seconds.push_back(sum);
+  }
+  json grid = new_grid();
+  if (!run.epochs.empty()) {
+    json bars = {{"kind", "bars"}, {"title", "Seconds by phase, whole run"}, {"names", names}};
+    bars["x"] = {{"label", "seconds"}};
+    bars["series"] = {{{"label", "seconds"}, {"values", seconds}}};
+    grid["pieces"].push_back(bars);
+  }
+  add_curves(grid, run, "Seconds by epoch", {{"label", "seconds"}, {"low", 0}},
+             {{"mining", "/seconds/mine"},
+              {"training", "/seconds/train"},
+              {"queue and posterior", "/seconds/queue"}});
+  draw_grid(page, "Time", grid);
+}
+
+void add_setup(Page& page, const RunData& run) {
+  page.section("Setup");
+  std::vector<std::pair<std::string, std::string>> entries = {{"Run folder", run.folder}};
+  for (const auto& [title, key] : {std::pair("Seed", "seed"),
+                                   {"Network", "network.name"},
+                                   {"Objective", "objective.name"},
+                                   {"Miner", "mining.miner"},
+                                   {"Score", "score"},
+                                   {"ID images", "data.train"},
+                                   {"Outliers", "data.outliers"}}) {
+    if (const std::string value = run.setting(key); !value.empty()) entries.emplace_back(title, value);
+  }
+  if (run.threshold) entries.emplace_back("Threshold", fmt::format("{:.6g}", *run.threshold));
+  entries.insert(entries.end(), run.surroundings.begin(), run.surroundings.end());
+  page.add(html_list(entries));
+  if (!run.config_text.empty())
+    page.details("config.yaml", "<pre tabindex=\"0\">" + escape_html(run.config_text) + "</pre>\n");
+}
+
+bool is_report(const std::string& path) {
+  const std::string text = read_file(path);
+  return text.find("<meta name=\"generator\" content=\"poem ") < 1000;
+}
+
+}  // namespace
+
+std::string verdict(const RunData& run) {
+  if (run.results && run.results_epoch == 0) return words_on_results(run);
+  const std::string state = run.finished() ? "The run is finished"
+                                           : fmt::format("The run is not finished: {} of {} epochs are done",
+                                                         run.epochs.size(), run.planned_epochs());
+  if (run.results)
+    return fmt::format("{}. {} These are the figures after epoch {}.", state, words_on_results(run),
+                       run.results_epoch);
+  const std::vector<double> accuracy = run.by_epoch("/validation_accuracy");
+  std::string text = state + "; there are no figures on test sets";
+  if (!accuracy.empty() && std::isfinite(accuracy.back()))
+    text += fmt::format(". On held-out ID images it names the right class of {}", percent(accuracy.back()));
+  return text + ".";
+}
+
+std::string results_table(const Results& results) {
+  Table table{"Figures on the test sets, in percent",
+              {{"set", true},
+               {"FPR95"},
+               {"AUROC"},
+               {"AUPR-in"},
+               {"AUPR-out"},
+               {"detection error"},
+               {"ID images"},
+               {"OOD images"}},
+              {}};
+  const auto add = [&](const std::string& name, const OodMetrics& m, const std::string& id,
+                       const std::string& ood) {
+    table.rows.push_back({name, figure(m.fpr95), figure(m.auroc), figure(m.aupr_in), figure(m.aupr_out),
+                          figure(m.detection_error), id, ood});
+  };
+  for (const auto& [name, m] : results.sets)
+    add(name, m, std::to_string(m.id_count), std::to_string(m.ood_count));
+  add("mean", results.mean, "", "");
+  std::string html = html_table(table);
+  if (results.id_accuracy) html += paragraph(fmt::format("ID accuracy {} %.", figure(*results.id_accuracy)));
+  return html;
+}
+
+std::string run_report(const RunData& run) {
+  const std::string name = fs::path(run.folder).lexically_normal().filename().string();
+  double seconds = 0;
+  for (const char* phase : {"/seconds/mine", "/seconds/train", "/seconds/queue"}) {
+    for (double value : run.by_epoch(phase)) seconds += std::isfinite(value) ? value : 0;
+  }
+  Page page(name.empty() ? run.folder : name,
+            fmt::format("{} · {} · seed {} · {} epochs in {}", run.setting("mining.miner"),
+                        run.setting("network.name"), run.setting("seed"), run.epochs.size(),
+                        duration_text(seconds)),
+            {"run.js"});
+  add_verdict(page, run);
+  add_scores(page, run);
+  add_training(page, run);
+  add_mining(page, run);
+  add_gallery(page, run);
+  add_time(page, run);
+  add_setup(page, run);
+  return page.html();
+}
+
+std::string report_path(const std::string& folder) { return folder + "/report.html"; }
+
+void write_run_report(const std::string& folder) {
+  write_report(report_path(folder), run_report(read_run(folder)), /*force=*/true);
+}
+
+void write_report(const std::string& path, const std::string& page, bool force) {
+  if (fs::is_regular_file(path) && !force && !is_report(path)) {
+    throw Error(path, "exists already and is no report of poem",
+                "choose another name, or --force to replace it");
+  }
+  check_output_file(path, true);
+  write_file(path, page);
+}
+
+}  // namespace poem
