@@ -41,21 +41,20 @@ Detector small_detector(at::ScalarType type = at::kFloat, uint64_t seed = 3) {
   return detector;
 }
 
-// Two-sided differences of Σ loss, pixel by pixel.
+// Two-sided differences of each image's loss, pixel by pixel of all images at once.
 at::Tensor differences(const at::Tensor& pixels, const std::function<at::Tensor(const at::Tensor&)>& loss) {
   const at::NoGradGuard no_grad;
   constexpr double kStep = 1.0 / 64;
   const at::Tensor x = pixels.to(at::kFloat).clone();
-  at::Tensor result = at::empty_like(x);
-  float* value = x.data_ptr<float>();
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    const float old = value[i];
-    value[i] = old + static_cast<float>(kStep);
-    const double above = loss(x).sum().item<double>();
-    value[i] = old - static_cast<float>(kStep);
-    const double below = loss(x).sum().item<double>();
-    value[i] = old;
-    result.data_ptr<float>()[i] = static_cast<float>((above - below) / (2 * kStep));
+  const at::Tensor result = at::empty_like(x), flat = x.flatten(1), slopes = result.view(flat.sizes());
+  for (int64_t i = 0; i < flat.size(1); ++i) {
+    const at::Tensor pixel = flat.select(1, i), old = pixel.clone();
+    pixel.copy_(old + kStep);
+    const at::Tensor above = loss(x).to(at::kDouble);
+    pixel.copy_(old - kStep);
+    const at::Tensor below = loss(x).to(at::kDouble);
+    pixel.copy_(old);
+    slopes.select(1, i).copy_((above - below) / (2 * kStep));
   }
   return result;
 }
@@ -185,14 +184,18 @@ TEST(Mahalanobis, EqualsDirectDistancesAfterTheStep) {
   EXPECT_TRUE(at::allclose(detector.scores(images).to(at::kDouble), expected, 1e-4, 1e-4));
 }
 
-// n×2: both layers' scores of pixels moved by `size` for that layer.
-at::Tensor layer_scores(Network& network, const ImageSet& train, const at::Tensor& pixels, double size) {
-  std::vector<at::Tensor> scores;
+// By step, n×2: both layers' scores of the pixels moved for that layer.
+std::vector<at::Tensor> scores_by_step(Network& network, const ImageSet& train, const at::Tensor& pixels,
+                                       const std::vector<double>& steps) {
+  std::vector<std::vector<at::Tensor>> scores(steps.size());
   for (size_t layer = 0; layer < 2; ++layer) {
     const auto score = direct_score(network, train, layer);
-    scores.push_back(score(pixels + 255 * size * differences(pixels, score).sign()));
+    const at::Tensor direction = differences(pixels, score).sign();
+    for (size_t i = 0; i < steps.size(); ++i) scores[i].push_back(score(pixels + 255 * steps[i] * direction));
   }
-  return at::stack(scores, 1);
+  std::vector<at::Tensor> stacked;
+  for (const auto& layers : scores) stacked.push_back(at::stack(layers, 1));
+  return stacked;
 }
 
 TEST(Mahalanobis, ChoosesTheStepThatBruteForceFinds) {
@@ -203,15 +206,16 @@ TEST(Mahalanobis, ChoosesTheStepThatBruteForceFinds) {
     const double step = fitted_step(*fit_scores({"mahalanobis"}, detector, id).front());
     const at::Tensor pixels = id.held_out.pixels.to(at::kFloat);
     const at::Tensor copies = attacked(*detector.network, pixels);
+    const std::vector<double> steps = {0, 0.01, 0.005, 0.002, 0.0014, 0.001, 0.0005};
+    const auto known = scores_by_step(*detector.network, id.train, pixels, steps);
+    const auto other = scores_by_step(*detector.network, id.train, copies, steps);
+    const auto half = [](const at::Tensor& rows, int64_t first) { return rows.slice(0, first, {}, 2); };
     double best = -1, found = -1;
-    for (const double size : {0.0, 0.01, 0.005, 0.002, 0.0014, 0.001, 0.0005}) {
-      const at::Tensor known = layer_scores(*detector.network, id.train, pixels, size);
-      const at::Tensor other = layer_scores(*detector.network, id.train, copies, size);
-      const auto half = [](const at::Tensor& rows, int64_t first) { return rows.slice(0, first, {}, 2); };
-      const at::Tensor fit = fit_logistic(half(known, 0), half(other, 0));
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const at::Tensor fit = fit_logistic(half(known[i], 0), half(other[i], 0));
       const double auroc =
-          naive_auroc(logistic_logits(fit, half(known, 1)), logistic_logits(fit, half(other, 1)));
-      if (auroc > best) std::tie(best, found) = std::pair{auroc, size};
+          naive_auroc(logistic_logits(fit, half(known[i], 1)), logistic_logits(fit, half(other[i], 1)));
+      if (auroc > best) std::tie(best, found) = std::pair{auroc, steps[i]};
     }
     EXPECT_DOUBLE_EQ(step, found) << "network " << seed;
     chosen.insert(step);

@@ -1,10 +1,11 @@
-// poem report: what a run did, or several of them side by side, as one page.
+// poem report: what a run or a study did, or several runs side by side, as one page.
 #include <spdlog/spdlog.h>
 
 #include "cli/commands.h"
 #include "core/error.h"
 #include "report/comparison.h"
 #include "report/run_report.h"
+#include "report/study_report.h"
 
 namespace poem {
 namespace {
@@ -15,15 +16,24 @@ struct Options {
   bool force = false;
 };
 
+std::string page_of(const std::vector<std::string>& folders) {
+  if (folders.size() == 1 && is_study(folders[0])) return study_report_of(folders[0]);
+  std::vector<RunData> runs;
+  for (const std::string& folder : folders) {
+    if (is_study(folder))
+      throw Error(folder, "is a study, and has a page of its own", "name it alone, or its runs");
+    runs.push_back(read_run(folder));
+  }
+  return runs.size() == 1 ? run_report(runs[0]) : comparison(runs);
+}
+
 void run(const Options& options) {
   if (options.runs.size() > 1 && options.out.empty()) {
     throw Error("--out", "is missing: several runs have no folder of their own",
                 "say where to write the page");
   }
-  std::vector<RunData> runs;
-  for (const std::string& folder : options.runs) runs.push_back(read_run(folder));
   const std::string path = options.out.empty() ? report_path(options.runs[0]) : options.out;
-  write_report(path, runs.size() == 1 ? run_report(runs[0]) : comparison(runs), options.force);
+  write_report(path, page_of(options.runs), options.force);
   spdlog::info("report: {}", path);
 }
 
@@ -31,17 +41,21 @@ void run(const Options& options) {
 
 void add_report(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("report", "Write what a run did as a page, or compare several runs");
-  command->add_option("run", options->runs, "Run folders, also of runs that still go on")
+  auto* command =
+      app.add_subcommand("report", "Write what a run or a study did as a page, or compare several runs");
+  command
+      ->add_option("run", options->runs,
+                   "Run folders, or the folder of one study; also of those that still go on")
       ->required()
       ->type_name("RUN");
-  command->add_option("--out", options->out, "The page (default for one run: RUN/report.html)")
+  command->add_option("--out", options->out, "The page (default for one folder: RUN/report.html)")
       ->type_name("FILE");
   command->add_flag("--force", options->force, "Replace FILE even if it is no report");
   command->footer(
       "The page is one file that needs nothing else: open it in a browser, from disk, or send it.\n"
       "Examples:\n"
       "  poem report runs/demo/poem\n"
+      "  poem report runs/table1 --out table1.html\n"
       "  poem report runs/demo/none runs/demo/random runs/demo/poem --out compared.html");
   command->callback([options] { run(*options); });
 }

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "core/error.h"
 #include "core/runtime.h"
+#include "report/study_report.h"
 #include "study/study_run.h"
 #include "study/study_table.h"
 
@@ -34,12 +35,13 @@ struct Options {
 }
 
 void run(const Options& options, const CommonOptions& common) {
-  StudyOptions study_options{
-      options.out, static_cast<size_t>(options.jobs), options.force, {}, pick_device(common.device)};
+  StudyOptions study_options{options.out, static_cast<size_t>(options.jobs), options.force,
+                             {},          pick_device(common.device),        {}};
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = common.threads > 0 ? common.threads : std::max(1, cores / options.jobs);
   study_options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "--threads",
                            std::to_string(threads), "--device", common.device};
+  study_options.published = [&] { write_study_report(options.out); };
   catch_interrupts();
   const Study study = read_study(options.file);
   StudyResults results;
@@ -50,8 +52,10 @@ void run(const Options& options, const CommonOptions& common) {
     throw;
   }
   fmt::print("{}", to_text(make_table(study, results), terminal(STDOUT_FILENO)));
-  spdlog::info("tables: {0}/table.md, {0}/table.tex; figures: {0}/results.csv, {0}/results.json",
-               options.out);
+  spdlog::info(
+      "tables: {0}/table.md, {0}/table.tex; figures: {0}/results.csv, {0}/results.json; "
+      "report: {0}/report.html",
+      options.out);
   if (!results.missing.empty()) fail(study, results.missing);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace poem {
@@ -53,12 +54,14 @@ std::string html_table(const Table& table) {
                         escape_html(column.title));
   }
   html += "</tr></thead>\n<tbody>\n";
-  for (const auto& row : table.rows) {
+  for (size_t row = 0; row < table.rows.size(); ++row) {
     html += "<tr>";
-    for (size_t i = 0; i < row.size(); ++i) {
+    for (size_t i = 0; i < table.rows[row].size(); ++i) {
+      const bool strong = std::count(table.strong.begin(), table.strong.end(), std::pair{row, i}) > 0;
+      const std::string text = escape_html(table.rows[row][i]);
       html += i == 0 ? "<th scope=\"row\"" : "<td";
       html += fmt::format("{}>{}</{}>", table.columns.at(i).text ? " class=\"text\"" : "",
-                          escape_html(row[i]), i == 0 ? "th" : "td");
+                          strong ? "<strong>" + text + "</strong>" : text, i == 0 ? "th" : "td");
     }
     html += "</tr>\n";
   }

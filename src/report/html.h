@@ -19,8 +19,9 @@ struct Column {
 
 struct Table {
   std::string caption;
-  std::vector<Column> columns;                 // the first holds the names of the rows
-  std::vector<std::vector<std::string>> rows;  // plain text, as many cells as there are columns
+  std::vector<Column> columns;                         // the first holds the names of the rows
+  std::vector<std::vector<std::string>> rows;          // plain text, as many cells as there are columns
+  std::vector<std::pair<size_t, size_t>> strong = {};  // (row, column) of cells in bold
 };
 
 // A table that scrolls sideways where it is too wide; its columns sort when their titles are pressed.

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/error.h"
+#include "core/file.h"
 #include "core/text.h"
 
 namespace poem {
@@ -12,6 +14,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kFigures[] = {"fpr95", "auroc", "aupr_in", "aupr_out", "detection_error"};
+constexpr const char* kFormat = "poem-study-1";
 constexpr const char* kCsvFigures =
     "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy,id_count,ood_count";
 
@@ -42,6 +45,13 @@ ordered_json or_null(const std::optional<double>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
+template <class Named>
+std::vector<std::string> names(const std::vector<Named>& all) {
+  std::vector<std::string> names;
+  for (const Named& one : all) names.push_back(one.name);
+  return names;
+}
+
 ordered_json cell_json(const Study& study, size_t setting, size_t method, int64_t seed) {
   return {{"setting", study.settings[setting].name}, {"method", study.methods[method].name}, {"seed", seed}};
 }
@@ -63,6 +73,49 @@ ordered_json table_json(const Study& study, const std::vector<CellResult>& resul
     }
   }
   return rows;
+}
+
+// The place of the entry with this name.
+template <class Named>
+size_t position(const std::vector<Named>& all, const std::string& name) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].name == name) return i;
+  }
+  throw Error("results.json", fmt::format("names '{}', which its lists do not", name),
+              "run poem study again, it writes it anew");
+}
+
+// As much of the study as its results tell.
+Study study_of(const ordered_json& json) {
+  Study study;
+  json.at("title").get_to(study.title);
+  json.at("seeds").get_to(study.seeds);
+  for (const ordered_json& name : json.at("settings")) study.settings.push_back({name, {}});
+  for (const ordered_json& name : json.at("methods")) study.methods.push_back({name, {}, {}});
+  for (const ordered_json& key : json.at("columns")) study.columns.push_back(study_column(key));
+  for (const ordered_json& row : json.at("table")) {
+    auto& paper = study.methods[position(study.methods, row.at("method"))].paper[row.at("setting")];
+    for (const StudyColumn& column : study.columns) {
+      const ordered_json& figure = row.at(column.key).at("paper");
+      if (!figure.is_null()) paper[column.key] = figure.get<double>();
+    }
+  }
+  return study;
+}
+
+CellResult cell_of(const Study& study, const ordered_json& json) {
+  CellResult cell{position(study.settings, json.at("setting")),
+                  position(study.methods, json.at("method")),
+                  json.at("seed").get<int64_t>(),
+                  json.at("run"),
+                  json.at("score"),
+                  json.at("seconds").get<double>(),
+                  json.at("results"),
+                  {}};
+  for (const ordered_json& point : json.value("curve", ordered_json::array())) {
+    cell.curve.emplace_back(point.at("epoch").get<int64_t>(), point.at("results"));
+  }
+  return cell;
 }
 
 }  // namespace
@@ -109,10 +162,15 @@ Summary summarise(const std::vector<CellResult>& results, size_t setting, size_t
 }
 
 std::string to_json_text(const Study& study, const StudyResults& results) {
-  ordered_json json = {{"title", study.title},
+  ordered_json json = {{"format", kFormat},
+                       {"title", study.title},
                        {"seeds", study.seeds},
+                       {"settings", names(study.settings)},
+                       {"methods", names(study.methods)},
+                       {"columns", ordered_json::array()},
                        {"cells", ordered_json::array()},
                        {"missing", ordered_json::array()}};
+  for (const StudyColumn& column : study.columns) json["columns"].push_back(column.key);
   for (const CellResult& cell : results.cells) {
     ordered_json entry = cell_json(study, cell.setting, cell.method, cell.seed);
     entry.update({{"score", cell.score}, {"run", cell.run}, {"seconds", cell.seconds}});
@@ -129,6 +187,30 @@ std::string to_json_text(const Study& study, const StudyResults& results) {
   }
   json["table"] = table_json(study, results.cells);
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+StudyRecord read_study_results(const std::string& path) {
+  const std::string text = read_file(path);
+  try {
+    const ordered_json json = ordered_json::parse(text);
+    if (const auto format = json.value("format", ""); format != kFormat) {
+      throw Error(path, fmt::format("is of format '{}'", format), fmt::format("this poem reads {}", kFormat));
+    }
+    StudyRecord record;
+    record.study = study_of(json);
+    for (const ordered_json& cell : json.at("cells"))
+      record.results.cells.push_back(cell_of(record.study, cell));
+    for (const ordered_json& cell : json.at("missing")) {
+      const ordered_json& failure = cell.at("failure");
+      record.results.missing.push_back({position(record.study.settings, cell.at("setting")),
+                                        position(record.study.methods, cell.at("method")),
+                                        cell.at("seed").get<int64_t>(),
+                                        failure.is_null() ? "" : failure.get<std::string>()});
+    }
+    return record;
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(path, fmt::format("is damaged: {}", e.what()), "run poem study again, it writes it anew");
+  }
 }
 
 std::string to_csv(const Study& study, const std::vector<CellResult>& results) {

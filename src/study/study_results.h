@@ -53,6 +53,14 @@ std::optional<double> column_value(const CellResult& cell, const StudyColumn& co
 // prints them.
 std::string to_json_text(const Study& study, const StudyResults& results);
 
+// What results.json of a study's folder tells: of the study only title, seeds, columns and the names and
+// paper's figures of its rows. One that is damaged or of another version is an Error.
+struct StudyRecord {
+  Study study;
+  StudyResults results;
+};
+StudyRecord read_study_results(const std::string& path);
+
 // One line a cell and set, then its mean over sets; shares of 1.
 std::string to_csv(const Study& study, const std::vector<CellResult>& results);
 

@@ -304,6 +304,7 @@ class StudyRun {
     OutputFiles output(paths, true);
     for (const auto& [path, content] : files) write_file(output.staged(path), content);
     output.commit();
+    if (options_.published) options_.published();
   }
 
   const Study& study_;

@@ -8,6 +8,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct StudyOptions {
   bool force = false;                // throw away the runs and cells that are there
   std::vector<std::string> program;  // poem and its common options, for the trainings
   at::Device device = at::kCPU;      // to score with
+  std::function<void()>
+      published;  // called whenever results.json and the tables are written, if there is one
 };
 
 // What is finished is kept. Whatever a cell lacks is an Error before the first training starts; a folder of

@@ -28,7 +28,7 @@ runs() { (cd "$1/runs" && stat -c '%n %i %Y' -- */*.safetensors | sort); }
 
 # Every file is there; one network serves two rows.
 expect_ok study study.yaml --out one
-for file in study.yaml results.json results.csv table.md table.tex; do [ -s "one/$file" ] || fail "one/$file is missing"; done
+for file in study.yaml results.json results.csv table.md table.tex report.html; do [ -s "one/$file" ] || fail "one/$file is missing"; done
 expect_same "$(ls one/runs | wc -l)" 4
 expect_same "$(find one/cells -name '*.json' | wc -l)" 6
 expect_same "$(wc -l <one/results.csv)" $((1 + 6 * 3))
@@ -47,6 +47,13 @@ printed() { sed -n "s/^| $1 | \**\([0-9.]* ± [0-9.]*\).*/\1/p" one/table.md; }
 expect_same "$(printed MSP)" "$(worked_out one/cells/cross_entropy-*/msp-*.json)"
 expect_same "$(printed Energy)" "$(worked_out one/cells/cross_entropy-*/energy-*.json)"
 expect_same "$(printed POEM)" "$(worked_out one/cells/energy-thompson-*/energy-*.json)"
+
+# The page can be built again, and tells the same.
+expect_ok report one --out again.html
+cmp again.html one/report.html
+expect_words one/report.html "<h1>A small study</h1>" "has the lowest mean FPR95" "$(printed POEM)"
+expect_error one "name it alone" -- report one one/runs/* --out several.html
+rm again.html
 
 # A cell is what poem eval says of its run.
 run=$(ls -d one/runs/energy-thompson-seed1-*)
@@ -155,6 +162,7 @@ expect_words "$logs/err" "POEM, seed 0: training ended with exit code 2" "logs/e
 expect_words "$logs/out" "POEM" "failed"
 expect_words diverges/table.md "| POEM | failed | failed |" "Failed: POEM, seed 0."
 expect_same "$(wc -l <diverges/results.csv)" $((1 + 2 * 3))
+expect_words diverges/report.html "1 of 3 cells are missing" "POEM, seed 0: training ended"
 sed -i 's/1000/0.01/' diverges.yaml # mended: only that row is trained
 expect_ok study diverges.yaml --out diverges
 expect_words "$logs/err" "1 of them to train"

@@ -1,0 +1,329 @@
+#include "report/study_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "report/html.h"
+#include "report/page.h"
+#include "study/differences.h"
+#include "study/study_table.h"
+
+namespace poem {
+namespace {
+
+using nlohmann::json;
+
+const StudyColumn& fpr95() {
+  static const StudyColumn column = study_column("fpr95");
+  return column;
+}
+
+std::string paragraph(const std::string& text) { return fmt::format("<p>{}</p>\n", escape_html(text)); }
+std::string quiet(const std::string& text) {
+  return fmt::format("<p class=\"quiet\">{}</p>\n", escape_html(text));
+}
+
+std::string mean_text(const Summary& summary) {
+  return summary.deviation ? fmt::format("{:.2f} ± {:.2f}", *summary.mean, *summary.deviation)
+                           : fmt::format("{:.2f}", *summary.mean);
+}
+
+// "CIFAR-10: " where a study has settings.
+std::string setting_prefix(const Study& study, size_t setting) {
+  const std::string& name = study.settings[setting].name;
+  return name.empty() ? "" : name + ": ";
+}
+
+std::string titled(const std::string& title, const Study& study, size_t setting) {
+  const std::string& name = study.settings[setting].name;
+  return name.empty() ? title : fmt::format("{}, {}", title, name);
+}
+
+std::vector<std::string> names_of(const Study& study, const std::vector<size_t>& methods) {
+  std::vector<std::string> names;
+  for (const size_t method : methods) names.push_back(study.methods[method].name);
+  return names;
+}
+
+// "POEM has the lowest FPR95, 2.54 ± 0.56 %; …"
+std::string verdict_of(const StudyRecord& record, size_t setting) {
+  const Study& study = record.study;
+  const auto found = differences_from_best(study, record.results.cells, setting, fpr95());
+  if (!found) return "";
+  const Summary best = summarise(record.results.cells, setting, found->best, fpr95());
+  std::string text = fmt::format("{}{} has the lowest mean FPR95, {} %", setting_prefix(study, setting),
+                                 study.methods[found->best].name, mean_text(best));
+  std::vector<size_t> close;
+  bool known = false;
+  for (const Difference& other : found->others) {
+    known = known || other.half;
+    if (!other.told_apart()) close.push_back(other.method);
+  }
+  if (!known) return text + "; with one seed nothing can be said about chance.";
+  if (close.empty()) return text + "; every other method is worse by more than the seeds explain.";
+  return fmt::format("{}; the seeds do not tell it from {}.", text, fmt::join(names_of(study, close), ", "));
+}
+
+void add_verdict(Page& page, const StudyRecord& record) {
+  page.section("Outcome");
+  std::string all;
+  for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
+    const std::string text = verdict_of(record, setting);
+    if (!text.empty()) all += fmt::format("<p class=\"verdict\">{}</p>\n", escape_html(text));
+  }
+  page.add(all.empty() ? paragraph("There is nothing to compare yet.") : all);
+}
+
+void add_missing(Page& page, const StudyRecord& record) {
+  const auto& missing = record.results.missing;
+  if (missing.empty()) return;
+  std::string items;
+  size_t open = 0;
+  for (const MissingCell& cell : missing) {
+    if (cell.failure.empty()) {
+      ++open;
+      continue;
+    }
+    const std::string name = cell_name(record.study, cell.setting, cell.method, cell.seed);
+    items += fmt::format("<li>{}: {}</li>\n", escape_html(name), escape_html(cell.failure));
+  }
+  if (open > 0) items += fmt::format("<li>{} not finished</li>\n", open);
+  page.add(
+      fmt::format("<div class=\"note\"><strong>This study is not complete: {} of {} cells are "
+                  "missing.</strong> The command "
+                  "that started it goes on with them.\n<ul>\n{}</ul></div>\n",
+                  missing.size(), missing.size() + record.results.cells.size(), items));
+}
+
+// The table of one setting; `table` has all of them, one after the other.
+Table table_of(const StudyRecord& record, const StudyTable& table, size_t setting) {
+  const size_t methods = record.study.methods.size(), skip = table.names - 1;
+  Table html{titled("Mean ± standard deviation over seeds", record.study, setting), {}, {}, {}};
+  for (size_t i = skip; i < table.header.size(); ++i)
+    html.columns.push_back({table.header[i], i < table.names});
+  for (size_t row = 0; row < methods; ++row) {
+    const auto& entries = table.rows[setting * methods + row].entries;
+    html.rows.emplace_back();
+    for (size_t i = skip; i < entries.size(); ++i) {
+      if (entries[i].best) html.strong.emplace_back(row, i - skip);
+      html.rows.back().push_back(entries[i].text);
+    }
+  }
+  return html;
+}
+
+// FPR95 of every OOD set.
+Table sets_of(const StudyRecord& record, size_t setting) {
+  const Study& study = record.study;
+  Table table{titled("FPR95 of every OOD set", study, setting), {{"method", true}}, {}, {}};
+  std::vector<std::string> sets;
+  for (const CellResult& cell : record.results.cells) {
+    if (cell.setting != setting || !sets.empty()) continue;
+    for (const auto& set : cell.results.at("sets").items()) sets.push_back(set.key());
+  }
+  for (const std::string& set : sets) table.columns.push_back({set});
+  for (size_t method = 0; method < study.methods.size(); ++method) {
+    table.rows.push_back({study.methods[method].name});
+    for (const std::string& set : sets) {
+      const StudyColumn column{"", set, "fpr95", "", true};
+      const Summary summary = summarise(record.results.cells, setting, method, column);
+      table.rows.back().push_back(summary.mean ? mean_text(summary) : "–");
+    }
+  }
+  return table;
+}
+
+void add_table(Page& page, const StudyRecord& record) {
+  page.section("Table");
+  const StudyTable table = make_table(record.study, record.results);
+  for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
+    page.add(html_table(table_of(record, table, setting)));
+  }
+  page.add(quiet(table.note + " Bold is the best of a column among rows with all seeds."));
+  for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
+    const Table sets = sets_of(record, setting);
+    if (sets.columns.size() > 1) page.details(sets.caption, html_table(sets));
+  }
+}
+
+void add_curves(Page& page, const StudyRecord& record) {
+  page.section("Over epochs");
+  json plots = json::array();
+  for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
+    const json series = curve_series(record, setting);
+    if (series.empty()) continue;
+    plots.push_back({{"kind", "lines"},
+                     {"title", titled("FPR95 over epochs", record.study, setting)},
+                     {"x", {{"label", "epoch"}, {"whole", true}}},
+                     {"y", {{"label", "FPR95 (%)"}}},
+                     {"series", series}});
+  }
+  if (plots.empty()) {
+    page.add(
+        paragraph("No epoch but the last was evaluated: curves: 5 in the study's file does so every 5."));
+    return;
+  }
+  page.draw({{"kind", "grid"}, {"pieces", plots}});
+  page.add(
+      quiet("Lines are means over seeds of the mean over the OOD sets, bands one standard deviation to each "
+            "side. They show how training went; the table has the last epoch."));
+}
+
+json interval_piece(const StudyRecord& record, size_t setting, const Differences& differences) {
+  const std::string& best = record.study.methods[differences.best].name;
+  std::vector<std::string> names;
+  json middle = json::array(), low = json::array(), high = json::array();
+  for (const Difference& other : differences.others) {
+    names.push_back(record.study.methods[other.method].name);
+    middle.push_back(other.mean);
+    low.push_back(other.half ? json(other.mean - *other.half) : json(nullptr));
+    high.push_back(other.half ? json(other.mean + *other.half) : json(nullptr));
+  }
+  return {{"kind", "intervals"},
+          {"title", titled("FPR95 compared with " + best, record.study, setting)},
+          {"x", {{"label", fmt::format("points above {}", best)}}},
+          {"names", names},
+          {"middle", middle},
+          {"low", low},
+          {"high", high}};
+}
+
+void add_differences(Page& page, const StudyRecord& record) {
+  page.section("Differences over seeds");
+  json plots = json::array();
+  for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
+    const auto found = differences_from_best(record.study, record.results.cells, setting, fpr95());
+    if (found && !found->others.empty()) plots.push_back(interval_piece(record, setting, *found));
+  }
+  if (plots.empty()) return page.add(paragraph("Two methods with a seed in common are needed."));
+  page.draw({{"kind", "grid"}, {"pieces", plots}});
+  page.add(paragraph(
+      "An interval that leaves out 0 is a method that is worse than the best by more than the seeds "
+      "explain; one that holds 0 may be as good."));
+  const size_t seeds = record.study.seeds.size();
+  page.add(quiet(fmt::format(
+      "Paired t-intervals of the differences over the seeds that both methods have, at 95 % for all of a "
+      "plot together (Bonferroni). They take the differences for normal, and see the seeds of training "
+      "only, not the choice of test images.{}",
+      seeds == 1  ? " One seed allows no interval."
+      : seeds < 5 ? fmt::format(" With {} seeds they are wide and rough.", seeds)
+                  : "")));
+}
+
+void add_times(Page& page, const StudyRecord& record) {
+  page.section("Training time");
+  const StudyColumn minutes = study_column("minutes");
+  json plots = json::array();
+  for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
+    json x = json::array(), y = json::array(), names = json::array();
+    for (size_t method = 0; method < record.study.methods.size(); ++method) {
+      const Summary time = summarise(record.results.cells, setting, method, minutes);
+      const Summary figure = summarise(record.results.cells, setting, method, fpr95());
+      if (!time.mean || !figure.mean) continue;
+      x.push_back(*time.mean);
+      y.push_back(*figure.mean);
+      names.push_back(record.study.methods[method].name);
+    }
+    if (names.empty()) continue;
+    plots.push_back({{"kind", "scatter"},
+                     {"title", titled("Training time and FPR95", record.study, setting)},
+                     {"x", {{"label", "minutes of training"}, {"low", 0}}},
+                     {"y", {{"label", "FPR95 (%)"}}},
+                     {"series", {{{"label", "methods"}, {"x", x}, {"y", y}, {"names", names}}}}});
+  }
+  if (plots.empty()) return page.add(paragraph("No method is finished."));
+  page.draw({{"kind", "grid"}, {"pieces", plots}});
+  page.add(quiet(
+      "Means over seeds. Time is that of training alone, on the machine it ran on; rows that share a network "
+      "have the same. Lower left is better."));
+}
+
+Table cells_of(const StudyRecord& record) {
+  const Study& study = record.study;
+  Table table{"Every cell, in percent", {{"method", true}}, {}, {}};
+  if (!study.settings.front().name.empty()) table.columns.push_back({"setting", true});
+  table.columns.push_back({"seed"});
+  std::vector<StudyColumn> columns;
+  for (const char* key : {"fpr95", "auroc", "aupr_in", "aupr_out", "id_accuracy", "minutes"}) {
+    columns.push_back(study_column(key));
+    table.columns.push_back({columns.back().title});
+  }
+  table.columns.push_back({"run", true});
+  for (const CellResult& cell : record.results.cells) {
+    std::vector<std::string> row = {study.methods[cell.method].name};
+    if (!study.settings.front().name.empty()) row.push_back(study.settings[cell.setting].name);
+    row.push_back(std::to_string(cell.seed));
+    for (const StudyColumn& column : columns) {
+      const auto value = column_value(cell, column);
+      row.push_back(value ? fmt::format("{:.2f}", *value) : "NA");
+    }
+    row.push_back(cell.run);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+json curve_series(const StudyRecord& record, size_t setting) {
+  json series = json::array();
+  for (size_t method = 0; method < record.study.methods.size(); ++method) {
+    std::map<int64_t, std::vector<double>> by_epoch;
+    for (const CellResult& cell : record.results.cells) {
+      if (cell.setting != setting || cell.method != method) continue;
+      for (const auto& [epoch, figures] : cell.curve)
+        by_epoch[epoch].push_back(100 * figures.at("mean").at("fpr95").get<double>());
+    }
+    if (by_epoch.empty()) continue;
+    json one = {{"label", record.study.methods[method].name}};
+    for (const auto& [epoch, values] : by_epoch) {
+      const Summary summary = summarise(values);
+      one["x"].push_back(epoch);
+      one["y"].push_back(*summary.mean);
+      one["low"].push_back(summary.deviation ? json(*summary.mean - *summary.deviation) : json(nullptr));
+      one["high"].push_back(summary.deviation ? json(*summary.mean + *summary.deviation) : json(nullptr));
+    }
+    series.push_back(std::move(one));
+  }
+  return series;
+}
+
+std::string study_report(const StudyRecord& record, const std::string& file) {
+  const Study& study = record.study;
+  Page page(study.title,
+            fmt::format("A study of {} methods, {} seeds{}", study.methods.size(), study.seeds.size(),
+                        study.settings.size() > 1 ? fmt::format(", {} settings", study.settings.size()) : ""),
+            {"study.js"});
+  add_verdict(page, record);
+  add_missing(page, record);
+  add_table(page, record);
+  add_curves(page, record);
+  add_differences(page, record);
+  add_times(page, record);
+  page.section("Cells");
+  page.details("Figures of every cell", html_table(cells_of(record)));
+  if (!file.empty()) page.details("The study's file", fmt::format("<pre>{}</pre>\n", escape_html(file)));
+  return page.html();
+}
+
+bool is_study(const std::string& folder) { return std::filesystem::exists(folder + "/study.yaml"); }
+
+std::string study_report_of(const std::string& folder) {
+  const std::string results = folder + "/results.json";
+  if (!std::filesystem::exists(results)) {
+    throw Error(folder, "is a study that has no results yet", "its first network must be trained");
+  }
+  return study_report(read_study_results(results), read_file(folder + "/study.yaml"));
+}
+
+void write_study_report(const std::string& folder) {
+  write_file(folder + "/report.html", study_report_of(folder));
+}
+
+}  // namespace poem

@@ -1,0 +1,170 @@
+// What a study's report says, against figures worked out by hand, and that names stay text.
+#include "report/study_report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/file.h"
+#include "expect_error.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
+
+ordered_json results(double fpr95) {
+  const ordered_json figures = {
+      {"fpr95", fpr95}, {"auroc", 0.9}, {"aupr_in", 0.5}, {"aupr_out", 0.25}, {"detection_error", 0.125}};
+  ordered_json all = {{"sets", {{"far", figures}}}, {"mean", figures}, {"id_accuracy", 0.75}};
+  all["sets"]["far"]["id_count"] = 100;
+  all["sets"]["far"]["ood_count"] = 50;
+  return all;
+}
+
+CellResult cell(size_t method, int64_t seed, double fpr95, double seconds = 120) {
+  return {0, method, seed, "run-name", "energy", seconds, results(fpr95), {}};
+}
+
+StudyRecord record_of(std::vector<CellResult> cells, std::vector<MissingCell> missing = {}) {
+  StudyRecord record;
+  record.study.title = "A title";
+  record.study.seeds = {0, 1, 2};
+  record.study.settings = {{"", {}}};
+  record.study.methods = {{"A", {}, {{"", {{"fpr95", 3.5}}}}}, {"B", {}, {}}};
+  for (const char* key : {"fpr95", "id_accuracy"}) record.study.columns.push_back(study_column(key));
+  record.results = {std::move(cells), std::move(missing)};
+  return record;
+}
+
+StudyRecord full_record() {
+  return record_of({cell(0, 0, 0.10), cell(0, 1, 0.12), cell(0, 2, 0.11), cell(1, 0, 0.60), cell(1, 1, 0.63),
+                    cell(1, 2, 0.60)});
+}
+
+// The data that the page carries for its script.
+json pieces_of(const std::string& html) {
+  const std::string start = "<script type=\"application/json\" id=\"data\">";
+  const size_t from = html.find(start) + start.size();
+  return json::parse(html.substr(from, html.find("</script>", from) - from));
+}
+
+json piece_of(const std::string& html, const std::string& kind) {
+  for (const json& grid : pieces_of(html)) {
+    for (const json& piece : grid.at("pieces")) {
+      if (piece.at("kind") == kind) return piece;
+    }
+  }
+  return {};
+}
+
+TEST(StudyReport, HasTableVerdictAndPapersFigures) {
+  const std::string html = study_report(full_record());
+  EXPECT_TRUE(has(html, "A has the lowest mean FPR95, 11.00 ± 1.00 %; every other method is worse")) << html;
+  EXPECT_TRUE(has(html, "<strong>11.00 ± 1.00</strong></td><td>3.50</td>"));
+  EXPECT_TRUE(has(html, "<td>61.00 ± 1.73</td>"));
+  EXPECT_TRUE(has(html, "run-name"));
+  EXPECT_FALSE(has(html, "not complete"));
+}
+
+TEST(StudyReport, DifferencesArePairedWithTIntervals) {
+  const json piece = piece_of(study_report(full_record()), "intervals");
+  // 50, 51 and 49 points: mean 50, deviation 1, t = 4.3027 with two degrees of freedom.
+  const double half = 4.30265 / std::sqrt(3.0);
+  EXPECT_EQ(piece.at("names"), json({"B"}));
+  EXPECT_NEAR(piece.at("middle")[0].get<double>(), 50, 1e-9);
+  EXPECT_NEAR(piece.at("low")[0].get<double>(), 50 - half, 1e-4);
+  EXPECT_NEAR(piece.at("high")[0].get<double>(), 50 + half, 1e-4);
+}
+
+TEST(StudyReport, OneSeedHasNoInterval) {
+  StudyRecord record = record_of({cell(0, 0, 0.1), cell(1, 0, 0.2)});
+  record.study.seeds = {0};
+  const std::string html = study_report(record);
+  EXPECT_TRUE(piece_of(html, "intervals").at("low")[0].is_null());
+  EXPECT_TRUE(has(html, "with one seed nothing can be said about chance"));
+}
+
+TEST(StudyReport, TimesAreMinutesAgainstFpr95) {
+  const json piece = piece_of(
+      study_report(record_of({cell(0, 0, 0.1, 60), cell(0, 1, 0.3, 180), cell(1, 0, 0.5)})), "scatter");
+  const json& series = piece.at("series")[0];
+  EXPECT_EQ(series.at("names"), json({"A", "B"}));
+  EXPECT_DOUBLE_EQ(series.at("x")[0].get<double>(), 2);
+  EXPECT_DOUBLE_EQ(series.at("y")[0].get<double>(), 20);
+}
+
+TEST(StudyReport, CurvesHaveMeansAndBands) {
+  StudyRecord record = full_record();
+  EXPECT_TRUE(curve_series(record, 0).empty());
+  EXPECT_TRUE(has(study_report(record), "No epoch but the last was evaluated"));
+  record.results.cells[0].curve = {{5, results(0.4)}, {10, results(0.1)}};
+  record.results.cells[1].curve = {{5, results(0.2)}};
+  const json series = curve_series(record, 0);
+  ASSERT_EQ(series.size(), 1);
+  EXPECT_EQ(series[0].at("x"), json({5, 10}));
+  EXPECT_NEAR(series[0].at("y")[0].get<double>(), 30, 1e-9);
+  EXPECT_NEAR(series[0].at("high")[0].get<double>(), 30 + std::sqrt(200), 1e-9);
+  EXPECT_NEAR(series[0].at("low")[0].get<double>(), 30 - std::sqrt(200), 1e-9);
+  EXPECT_TRUE(series[0].at("low")[1].is_null()) << "one seed has no band";
+}
+
+TEST(StudyReport, SaysWhatIsMissing) {
+  const std::string html =
+      study_report(record_of({cell(0, 0, 0.1)}, {{0, 0, 1, ""}, {0, 1, 0, "out of <luck>"}}));
+  EXPECT_TRUE(has(html, "2 of 3 cells are missing"));
+  EXPECT_TRUE(has(html, "B, seed 0: out of &lt;luck&gt;"));
+  EXPECT_TRUE(has(html, "1 not finished"));
+  EXPECT_TRUE(has(html, "10.00 ± – (1/3)"));
+  EXPECT_TRUE(has(html, "Two methods with a seed in common are needed"));
+  const std::string nothing = study_report(record_of({}, {{0, 0, 0, ""}, {0, 1, 0, ""}}));
+  EXPECT_TRUE(has(nothing, "There is nothing to compare yet"));
+}
+
+TEST(StudyReport, NamesAreText) {
+  const std::string hostile = "</script><img src=x onerror=alert(1)><!--\"'&";
+  StudyRecord record = full_record();
+  record.study.title = record.study.methods[0].name = record.study.settings[0].name = hostile;
+  record.study.methods[0].paper = {};
+  for (CellResult& one : record.results.cells) {
+    one.run = hostile;
+    one.results["sets"][hostile] = one.results["sets"]["far"];
+    one.curve = {{1, results(0.5)}};
+  }
+  record.results.missing = {{0, 0, 7, hostile}};
+  const std::string html = study_report(record, hostile);
+  EXPECT_FALSE(has(html, "<img"));
+  EXPECT_FALSE(has(html, "<!--"));
+  EXPECT_EQ(piece_of(html, "scatter").at("series")[0].at("names")[0], hostile);
+}
+
+TEST(StudyRecord, ComesBackFromItsFile) {
+  const TemporaryFolder folder;
+  StudyRecord record = full_record();
+  record.results.cells.pop_back();
+  record.results.missing = {{0, 1, 2, "out of luck"}};
+  record.results.cells[0].curve = {{5, results(0.4)}};
+  folder.put("results.json", to_json_text(record.study, record.results));
+  const StudyRecord read = read_study_results(folder / "results.json");
+  EXPECT_EQ(to_json_text(read.study, read.results), to_json_text(record.study, record.results));
+  EXPECT_EQ(study_report(read), study_report(record));
+  folder.put("study.yaml", "title: A <title>");
+  EXPECT_TRUE(is_study(folder / ""));
+  EXPECT_TRUE(has(study_report_of(folder / ""), "<pre>title: A &lt;title&gt;</pre>"));
+  folder.put("results.json", "{\"format\": \"poem-study-0\"}");
+  expect_error([&] { study_report_of(folder / ""); }, {"results.json", "poem-study-0", "poem-study-1"});
+  folder.put("results.json", "{\"format\": \"poem-study-1\", \"title\": 3}");
+  expect_error([&] { study_report_of(folder / ""); }, {"results.json", "damaged", "poem study"});
+  folder.put("results.json", "not JSON");
+  expect_error([&] { study_report_of(folder / ""); }, {"results.json", "damaged"});
+  std::filesystem::remove(folder / "results.json");
+  expect_error([&] { study_report_of(folder / ""); }, {"no results yet"});
+}
+
+}  // namespace
+}  // namespace poem
