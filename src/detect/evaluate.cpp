@@ -71,7 +71,8 @@ void check_fits(int64_t channels, const std::vector<std::string>& class_names, c
 }
 
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
-                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood) {
+                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood,
+                              const std::optional<Balance>& balance) {
   check_fits(detector.network->spec().channels, detector.class_names, id, ood);
   std::vector<at::Tensor> labels;
   const Scores id_scores = score_images(detector, scores, id, &labels);
@@ -84,7 +85,7 @@ std::vector<Results> evaluate(const Detector& detector, const std::vector<std::s
   for (const auto& [name, images] : ood) {
     const Scores ood_scores = score_images(detector, scores, images);
     for (size_t i = 0; i < scores.size(); ++i)
-      sets[i].push_back({name, ood_metrics(id_scores[i], ood_scores[i])});
+      sets[i].push_back({name, ood_metrics(id_scores[i], ood_scores[i], balance)});
   }
   std::vector<Results> results;
   for (std::vector<SetResult>& of_score : sets)

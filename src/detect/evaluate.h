@@ -6,6 +6,7 @@
 
 #include "detect/detector.h"
 #include "detect/results.h"
+#include "metrics/balance.h"
 
 namespace poem {
 
@@ -15,9 +16,10 @@ void check_fits(int64_t channels, const std::vector<std::string>& class_names, c
                 const std::vector<std::pair<std::string, ImageSet>>& ood);
 
 // Scores the ID images and every OOD set: one result a score. One forward pass over a set serves all scores.
-// Sets that do not fit the network are an Error. Labelled ID images give the accuracy.
+// Sets that do not fit the network are an Error. Labelled ID images give the accuracy, whatever the balance.
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
-                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood);
+                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood,
+                              const std::optional<Balance>& balance = std::nullopt);
 
 // The same for the detector's own score, or another that needs no training images.
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,
