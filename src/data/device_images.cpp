@@ -39,7 +39,7 @@ DeviceImages::DeviceImages(const ImageSet& images, at::Device device) : images_(
   size_t free = 0, total = 0;
   const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
   if (known && images.pixels.nbytes() <= free / 2) {
-    resident_ = images.pixels.to(device);
+    resident_ = images.pixels.to(device).contiguous();
   } else {
     spdlog::warn("{} takes {} MiB, the GPU has {} free: its images are cut on the CPU, which is slower",
                  images.name, images.pixels.nbytes() >> 20, free >> 20);
