@@ -296,7 +296,7 @@ TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
 
   const Detector detector{run.trainer.network(), make_score("energy"), std::nullopt,
                           point_data().id.class_names, 1};
-  const TestData test = load_test_data("world2d:test:500", {"ood=world2d:ood:500"}, 1, false);
+  const TestData test = load_test_data("world2d:test:500", {"ood=world2d:ood:500"}, {1});
   const Results results = evaluate(detector, "energy", test.id, test.ood);
   EXPECT_GT(*results.id_accuracy, 0.97);
   EXPECT_GT(results.mean.auroc, 0.98);

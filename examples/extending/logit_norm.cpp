@@ -12,6 +12,7 @@ class LogitNorm : public Objective {
   explicit LogitNorm(const ObjectiveSettings& settings) : temperature_(settings.temperature) {}
 
   bool needs_outliers() const override { return false; }
+  bool uses_outliers() const override { return false; }
 
   Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels, const at::Tensor&,
                   const at::Tensor&) const override {

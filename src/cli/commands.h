@@ -16,6 +16,9 @@ struct CommonOptions {  // before or after any subcommand's name
 // the app.
 void add_overrides(CLI::App& command, std::vector<std::string>& set);
 
+// --balance ID:OOD and the --seed of what it chooses, for parse_balance().
+void add_balance(CLI::App& command, std::string& balance, uint64_t& seed);
+
 void add_bench(CLI::App& app);
 void add_config(CLI::App& app);
 void add_data(CLI::App& app);

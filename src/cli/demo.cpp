@@ -57,7 +57,7 @@ void train_method(const Method& method, const Options& options, const std::strin
   const std::string folder = options.out + "/" + method.folder;
   spdlog::info("\n{}: mining.miner {}, objective {}", folder, config.mining.miner, config.objective.name);
   const bool same =
-      fs::exists(folder + "/config.yaml") && read_file(folder + "/config.yaml") == to_yaml(config);
+      fs::exists(folder + "/config.yaml") && read_file(folder + "/config.yaml") == to_yaml(anchored(config));
   const RunOutcome outcome =
       same && !options.force ? resume_run(folder, device) : start_run(config, folder, options.force, device);
   write_run_report(folder);
@@ -82,8 +82,7 @@ void run(const Options& options, const CommonOptions& common) {
   const std::string config_path = options.config.empty() ? find_config() : options.config;
   const Config config = read_config(config_path, options.set);
   if (config.data.test.empty()) throw Error(config_path, "data.test is empty", "name what to compare on");
-  const TestData test =
-      load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
+  const TestData test = load_test_data(config.data.test, config.data.ood, read_options(config.data));
   for (const Method& method : kMethods) train_method(method, options, config_path, device);
 
   TextTable table{{"in percent", "FPR95", "AUROC", "AUPR-in", "AUPR-out", "ID acc"}, 1, {}};

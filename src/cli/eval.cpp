@@ -23,8 +23,9 @@ namespace poem {
 namespace {
 
 struct Options {
-  std::string run, id, train, out;
+  std::string run, id, train, out, balance;
   std::vector<std::string> ood, score;
+  uint64_t seed = 0;
   bool json = false, skip_bad = false, force = false;
 };
 
@@ -70,17 +71,26 @@ std::optional<IdImages> find_id_images(const Options& options, const Detector& d
   return std::nullopt;
 }
 
+// All that can be wrong with the command line is told before the first image is read.
+void check(const Options& options) {
+  check_free(options);                // and again before writing
+  choose_scores(options.score, ~0u);  // whether it can be had is known later: names alone
+  if (!options.train.empty()) check_source(options.train);
+  check_test_sources(options.id, options.ood, {});
+}
+
 void run(Options options, const CommonOptions& common) {
-  check_free(options);  // asked before the work, and again before writing
   catch_interrupts();
+  check(options);
+  const std::optional<Balance> balance = parse_balance(options.balance, options.seed);
   const Detector detector = Detector::load(detector_path(options.run));
   detector.network->to(pick_device(common.device));
   if (options.score.empty()) options.score = {detector.score->name()};
   const std::optional<IdImages> id_images = find_id_images(options, detector);
   choose_scores(options.score, available(detector, id_images), detector.score->name());
-  const TestData test = load_test_data(options.id, options.ood, detector.size, options.skip_bad);
+  const TestData test = load_test_data(options.id, options.ood, {detector.size, options.skip_bad});
   const auto scores = fit_scores(options.score, detector, id_images);
-  const std::vector<Results> all = evaluate(detector, scores, test.id, test.ood);
+  const std::vector<Results> all = evaluate(detector, scores, test.id, test.ood, balance);
   ScoreResults results;
   for (size_t i = 0; i < scores.size(); ++i) results.emplace_back(scores[i]->name(), all[i]);
   if (!options.out.empty()) write(results, options);
@@ -110,6 +120,7 @@ void add_eval(CLI::App& app, const CommonOptions& common) {
       ->add_option("--train", options->train,
                    "ID training images to fit scores on (default: those of the run's config)")
       ->type_name("PATH");
+  add_balance(*command, options->balance, options->seed);
   command->add_option("--out", options->out, "Also write results.json and results.csv there")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
@@ -121,7 +132,8 @@ void add_eval(CLI::App& app, const CommonOptions& common) {
       "Examples:\n"
       "  poem eval runs/demo/poem --id world:test --ood digits=world:digits --ood scenes=world:scenes\n"
       "  poem eval runs/cifar --id cifar-10-batches-bin/test_batch.bin --ood svhn=test_32x32.mat --json\n"
-      "  poem eval runs/cifar --id test/ --ood svhn=test_32x32.mat --score knn,vim,mahalanobis");
+      "  poem eval runs/cifar --id test/ --ood svhn=test_32x32.mat --score knn,vim,mahalanobis\n"
+      "  poem eval runs/cifar --id test/ --ood 'svhn=test_32x32.mat#per_class=1000' --balance 1:1");
   command->callback([options, &common] { run(*options, common); });
 }
 

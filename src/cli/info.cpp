@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "core/file.h"
 #include "data/read.h"
 #include "detect/detector.h"
@@ -73,7 +74,9 @@ void add_info(CLI::App& app) {
   auto* command = app.add_subcommand("info", "Tell what a run, a detector or an image source holds");
   command->add_option("path", *path, "Run folder, detector.safetensors, or anything docs/data.md lists")
       ->required();
-  command->add_option("--size", read->size, "Resize images of differing sizes to this side")->type_name("N");
+  command->add_option("--size", read->size, "Resize images of differing sizes to this side")
+      ->check(whole(0, 4096))
+      ->type_name("N");
   command->add_flag("--skip-bad", read->skip_bad, "Leave out images that cannot be decoded");
   command->footer(
       "Examples:\n  poem info runs/demo/poem\n  poem info world:train\n  poem info photos/ --size 32");

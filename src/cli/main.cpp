@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "core/error.h"
 #include "core/progress.h"
 #include "core/runtime.h"
@@ -31,6 +32,18 @@ void add_overrides(CLI::App& command, std::vector<std::string>& set) {
       .add_option_function<int64_t>(
           "--seed", [&set](int64_t seed) { set.push_back(fmt::format("seed={}", seed)); },
           "Short for --set seed=S")
+      ->check(whole(0))
+      ->type_name("S");
+}
+
+void add_balance(CLI::App& command, std::string& balance, uint64_t& seed) {
+  command
+      .add_option("--balance", balance,
+                  "Take part of the scores, so that ID and OOD are in this ratio (AUPR depends on it)")
+      ->type_name("ID:OOD");
+  command.add_option("--seed", seed, "Decides which part --balance takes")
+      ->check(whole(0))
+      ->capture_default_str()
       ->type_name("S");
 }
 
@@ -97,7 +110,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("poem ") + poem::version());
   app.add_flag("--quiet", common.quiet, "Warnings and results only");
   app.add_option("--threads", common.threads, "Threads to compute with (default: all cores)")
-      ->check(CLI::Range(1, 1024))
+      ->check(poem::whole(1, 1024))
       ->type_name("N");
   app.add_option("--device", common.device, "auto, cpu or cuda")->capture_default_str()->type_name("NAME");
   app.require_subcommand(1);

@@ -8,21 +8,25 @@
 #include "core/named_path.h"
 #include "core/scores_file.h"
 #include "detect/results.h"
+#include "metrics/balance.h"
 
 namespace poem {
 namespace {
 
 struct Options {
-  std::string id;
+  std::string id, balance;
   std::vector<std::string> ood;
+  uint64_t seed = 0;
   bool json = false;
 };
 
 void run(const Options& options) {
   const std::vector<NamedPath> files = named_paths("--ood", options.ood);
+  const std::optional<Balance> balance = parse_balance(options.balance, options.seed);
   const std::vector<float> id = read_scores(options.id);
   std::vector<SetResult> sets;
-  for (const NamedPath& file : files) sets.push_back({file.name, ood_metrics(id, read_scores(file.path))});
+  for (const NamedPath& file : files)
+    sets.push_back({file.name, ood_metrics(id, read_scores(file.path), balance)});
   const Results results = make_results(std::move(sets));
   fmt::print("{}", options.json ? to_json_text(results) : to_table(results, terminal(STDOUT_FILENO)));
 }
@@ -36,6 +40,7 @@ void add_metrics(CLI::App& app) {
   command->add_option("--ood", options->ood, "Scores of OOD inputs (may be repeated)")
       ->required()
       ->type_name("NAME=FILE");
+  add_balance(*command, options->balance, options->seed);
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->footer(
       "A score file is a .npy array, a .csv whose last column is the score (a header line may come first), "
@@ -43,7 +48,8 @@ void add_metrics(CLI::App& app) {
       "text: numbers separated by white space. Scores are compared as float32; equal ones count as ties.\n"
       "Examples:\n"
       "  poem metrics --id test.npy --ood svhn=svhn.npy --ood textures=dtd.npy\n"
-      "  poem metrics --id test.csv --ood svhn=svhn.csv --json");
+      "  poem metrics --id test.csv --ood svhn=svhn.csv --json\n"
+      "  poem metrics --id test.csv --ood svhn=svhn.csv --balance 1:1");
   command->callback([options] { run(*options); });
 }
 

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "cli/commands.h"
+#include "cli/numbers.h"
+#include "core/error.h"
 #include "core/npy.h"
 #include "core/output_files.h"
 #include "core/text_table.h"
@@ -41,7 +45,16 @@ TextTable::Row table_row(const char* what, const at::Tensor& logits) {
            {fmt::format("{:.4f}", logits.sigmoid().to(at::kDouble).mean().item<double>())}}};
 }
 
+// What is written is told by nobody but the name.
+void check_ending(const std::string& path, const std::string& ending) {
+  if (path.empty() || std::filesystem::path(path).extension() == ending) return;
+  throw Error(path, "would hold what a " + ending + " file holds", "call it NAME" + ending);
+}
+
 void run(const Options& options) {
+  check_ending(options.out, ".npy");
+  check_ending(options.posterior, ".npz");
+  check_ending(options.probabilities, ".npy");
   OutputFiles files({options.out, options.posterior, options.probabilities}, options.force);
   const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers),
                    pool = read_features(options.pool);
@@ -61,13 +74,13 @@ void run(const Options& options) {
 
 void add_posterior_options(CLI::App& command, Options& options) {
   FeatureMiningSettings& settings = options.settings;
-  command.add_option("--prior-variance", settings.posterior.prior_variance, "Of each weight")
-      ->capture_default_str();
-  command.add_option("--noise-variance", settings.posterior.noise_variance, "Of the target logits")
-      ->capture_default_str();
-  command.add_option("--scale", settings.posterior.scale, "Multiplies the covariance")->capture_default_str();
-  command.add_option("--target", settings.target, "Target logit: + for outliers, - for ID")
-      ->capture_default_str();
+  const auto add = [&](const char* name, double& value, const char* help, const CLI::Validator& allowed) {
+    command.add_option(name, value, help)->check(allowed)->capture_default_str()->type_name("X");
+  };
+  add("--prior-variance", settings.posterior.prior_variance, "Of each weight", number(1e-12, 1e12));
+  add("--noise-variance", settings.posterior.noise_variance, "Of the target logits", number(1e-12, 1e12));
+  add("--scale", settings.posterior.scale, "Multiplies the covariance", number(1e-12, 1e12));
+  add("--target", settings.target, "Target logit: + for outliers, - for ID", number(1e-6, 100));
   command.add_option("--noise", options.noise, "Target noise: one draw a row, or a single one for all")
       ->check(CLI::IsMember({"iid", "single"}))
       ->capture_default_str()
@@ -84,8 +97,14 @@ void add_mine(CLI::App& app) {
       ->required()
       ->type_name("F.npy");
   command->add_option("--pool", options->pool, "Features to choose from")->required()->type_name("F.npy");
-  command->add_option("--select", options->select, "How many to choose")->required()->type_name("N");
-  command->add_option("--seed", options->seed, "Decides the draw and the target noise")->required();
+  command->add_option("--select", options->select, "How many to choose")
+      ->required()
+      ->check(whole(1))
+      ->type_name("N");
+  command->add_option("--seed", options->seed, "Decides the draw and the target noise")
+      ->required()
+      ->check(whole(0))
+      ->type_name("S");
   command
       ->add_option("--out", options->out, "The chosen rows of the pool (int64), nearest the boundary first")
       ->required()

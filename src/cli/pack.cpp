@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "core/output_files.h"
 #include "core/runtime.h"
 #include "data/read.h"
@@ -34,7 +35,7 @@ void add_pack(CLI::App& app) {
       ->add_option("--size", options->read.size,
                    "Side in pixels: shorter side resized, then centre crop; 0 keeps")
       ->capture_default_str()
-      ->check(CLI::Range(0, 4096))
+      ->check(whole(0, 4096))
       ->type_name("N");
   command->add_flag("--skip-bad", options->read.skip_bad, "Leave out images that cannot be decoded");
   command->add_flag("--force", options->force, "Replace OUT if it exists");

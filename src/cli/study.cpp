@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "core/error.h"
 #include "core/runtime.h"
 #include "report/study_report.h"
@@ -71,7 +72,7 @@ void add_study(CLI::App& app, const CommonOptions& common) {
   command
       ->add_option("--jobs", options->jobs,
                    "Trainings at the same time; each has its share of the cores, or --threads")
-      ->check(CLI::Range(1, 1024))
+      ->check(whole(1, 1024))
       ->capture_default_str()
       ->type_name("J");
   command->add_flag("--force", options->force, "Throw away the runs that a study left in DIR");

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "core/file.h"
 #include "core/runtime.h"
 #include "report/theory_report.h"
@@ -32,11 +33,11 @@ void run(const Options& options) {
 
 template <class Value>
 CLI::Option* add_list(CLI::App& command, const char* name, std::vector<Value>& values, const char* help,
-                      double low, double high) {
+                      const CLI::Validator& allowed) {
   return command.add_option(name, values, help)
       ->delimiter(',')
       ->expected(1, 5)
-      ->check(CLI::Range(low, high))
+      ->check(allowed)
       ->capture_default_str()
       ->type_name("LIST");
 }
@@ -49,18 +50,21 @@ void add_theory(CLI::App& app) {
   auto* command = app.add_subcommand("theory", "Measure the paper's Gaussian model beside its theorem");
   command->add_option("--out", options->out, "Folder for tables and pictures")->required()->type_name("DIR");
   command->add_option("--repeats", settings.repeats, "Trials of each setting")
-      ->check(CLI::Range(2, 1000000))
+      ->check(whole(2, 1000000))
       ->capture_default_str()
       ->type_name("N");
-  add_list(*command, "--dimensions", settings.dimensions, "d", 1, 100000);
-  add_list(*command, "--samples", settings.samples, "n, ID points and as many outliers", 1, 100000);
-  add_list(*command, "--signals", settings.signals, "r0 = |mu| / sigma", 0.1, 30);
-  add_list(*command, "--epsilons", settings.epsilons, "Largest -G(x) of an outlier", 1e-6, 1e4)
+  add_list(*command, "--dimensions", settings.dimensions, "d", whole(1, 100000));
+  add_list(*command, "--samples", settings.samples, "n, ID points and as many outliers", whole(1, 100000));
+  add_list(*command, "--signals", settings.signals, "r0 = |mu| / sigma", number(0.1, 30));
+  add_list(*command, "--epsilons", settings.epsilons, "Largest -G(x) of an outlier", number(1e-6, 1e4))
       ->expected(1, 100);
   command->add_option("--sigma", settings.sigma, "Of the bound; what is measured does not depend on it")
-      ->check(CLI::Range(0.01, 100.0))
+      ->check(number(0.01, 100))
       ->capture_default_str();
-  command->add_option("--seed", settings.seed, "Decides every draw")->capture_default_str()->type_name("S");
+  command->add_option("--seed", settings.seed, "Decides every draw")
+      ->check(whole(0))
+      ->capture_default_str()
+      ->type_name("S");
   command->add_flag("--force", options->force, "Replace DIR if it is an earlier report of the theory");
   command->footer(
       "Lists are separated by commas. docs/theory.md tells what holds and what does not.\n"

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "core/file.h"
 #include "core/runtime.h"
 #include "report/toy_report.h"
@@ -35,7 +36,7 @@ void add_toy(CLI::App& app, const CommonOptions& common) {
       ->required()
       ->type_name("DIR");
   command->add_option("--seed", options->seed, "Decides the points and the training")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole(0))
       ->capture_default_str()
       ->type_name("S");
   command->add_flag("--force", options->force, "Replace DIR if it is an earlier toy");

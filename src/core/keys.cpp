@@ -122,6 +122,10 @@ void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std
       continue;
     }
     if (item.second.IsNull() && is_section(keys, name)) continue;  // all below it is commented out
+    if (is_section(keys, name)) {
+      throw Error(where, fmt::format("{} is '{}'", name, shown(item.second)),
+                  "it is a section: write its keys below it, as 'poem config' does");
+    }
     const Key& key = find_key(keys, name, where);
     if (!seen.insert(name).second) throw Error(where, "key '" + name + "' appears twice", "keep one");
     assign(key, item.second, where);

@@ -76,6 +76,15 @@ void crop(const uint8_t* in, const Shape& shape, const View& view, int64_t size,
   }
 }
 
+// Planes of columns become planes of rows.
+void turn(const uint8_t* in, const Shape& shape, uint8_t* out) {
+  for (int64_t c = 0; c < shape.channels; ++c, in += shape.height * shape.width) {
+    for (int64_t y = 0; y < shape.height; ++y) {
+      for (int64_t x = 0; x < shape.width; ++x) *out++ = in[x * shape.height + y];
+    }
+  }
+}
+
 float clip(float x) { return std::clamp(x, 0.0f, 1.0f); }
 
 float grey(const float* rgb) { return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2]; }
@@ -199,7 +208,7 @@ at::Tensor crop_places(const ImageSet& images, const Crop* crops, int64_t count,
   at::parallel_for(0, count, 1024, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const View view = decide(crops[i].seed, shape, a);
-      out[4 * i] = static_cast<int32_t>(crops[i].image);
+      out[4 * i] = static_cast<int32_t>(images.row(crops[i].image));
       out[4 * i + 1] = static_cast<int32_t>(view.dy);
       out[4 * i + 2] = static_cast<int32_t>(view.dx);
       out[4 * i + 3] = view.flip;
@@ -213,10 +222,11 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
   const Shape source{images.channels(), images.height(), images.width()};
   if (images.pixels.scalar_type() == at::kFloat) {
     const auto rows = at::empty({count}, at::kLong);
-    for (int64_t i = 0; i < count; ++i) rows.data_ptr<int64_t>()[i] = crops[i].image;
+    for (int64_t i = 0; i < count; ++i) rows.data_ptr<int64_t>()[i] = images.row(crops[i].image);
     return images.pixels.index_select(0, rows);
   }
-  TORCH_CHECK(images.pixels.is_contiguous(), "cut: pixels must be contiguous");
+  const bool columns = !images.pixels.is_contiguous();
+  TORCH_CHECK(!columns || images.pixels.transpose(2, 3).is_contiguous(), "cut: planes of rows or of columns");
 
   const bool shrinks = poem::shrinks(images, a);
   const Shape shape = resized(images, a);
@@ -232,9 +242,13 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
   auto* out = result.data_ptr<uint8_t>();
   const int64_t stride = source.channels * a.size * a.size;
   at::parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
-    std::vector<uint8_t> small(shrinks ? shape.bytes() : 0);
+    std::vector<uint8_t> turned(columns ? source.bytes() : 0), small(shrinks ? shape.bytes() : 0);
     for (int64_t i = begin; i < end; ++i) {
-      const uint8_t* image = in + crops[i].image * source.bytes();
+      const uint8_t* image = in + images.row(crops[i].image) * source.bytes();
+      if (columns) {
+        turn(image, source, turned.data());
+        image = turned.data();
+      }
       if (shrinks) {
         (*shrink)(image, source.channels, small.data());
         image = small.data();

@@ -45,8 +45,10 @@ struct DeviceImages::Streaming {
     room = std::clamp<int64_t>(kBytes / image_bytes, 1, shape[0]);
     for (Buffer& buffer : buffers) {
       const auto options = at::TensorOptions(at::kByte);
-      buffer.pinned = at::empty({room, shape[1], shape[2], shape[3]}, options.pinned_memory(true));
-      buffer.on_gpu = at::empty(buffer.pinned.sizes(), options.device(device));
+      const std::vector<int64_t> some = {room, shape[1], shape[2], shape[3]};
+      const auto layout = images.pixels.strides();  // planes of rows or of columns
+      buffer.pinned = at::empty_strided(some, layout, options.pinned_memory(true));
+      buffer.on_gpu = at::empty_strided(some, layout, options.device(device));
       buffer.used.record(c10::cuda::getCurrentCUDAStream());
     }
   }
@@ -59,7 +61,7 @@ struct DeviceImages::Streaming {
     auto* to = buffer.pinned.data_ptr<uint8_t>();
     at::parallel_for(0, count, 64, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        std::memcpy(to + i * image_bytes, from + crops[i].image * image_bytes, image_bytes);
+        std::memcpy(to + i * image_bytes, from + images.row(crops[i].image) * image_bytes, image_bytes);
     });
     const at::Tensor there = buffer.on_gpu.narrow(0, 0, count);
     {
@@ -69,7 +71,7 @@ struct DeviceImages::Streaming {
       buffer.copied.record(stream);
     }
     buffer.copied.block(c10::cuda::getCurrentCUDAStream());
-    return there;
+    return there.contiguous();
   }
   void used() {
     buffers[turn].used.record(c10::cuda::getCurrentCUDAStream());
@@ -101,7 +103,7 @@ DeviceImages::DeviceImages(const ImageSet& images, at::Device device, Place plac
   const c10::cuda::CUDAGuard guard(device);
   const auto bytes = static_cast<int64_t>(images.pixels.nbytes()), free = device_memory(device).free;
   if (place == Place::kAuto && bytes <= free / 2) {
-    resident_ = images.pixels.to(device);
+    resident_ = images.pixels.to(device).contiguous();
     return;
   }
   if (place == Place::kAuto)

@@ -55,12 +55,6 @@ std::vector<std::string> parse_names(const std::string& path, const char* text, 
   }
 }
 
-Labels visit_packed(const std::string& path, const ReadOptions&, const Sink& sink) {
-  const ImageSet set = map_packed(path);
-  visit_in_blocks(set.pixels, sink);
-  return {set.labels, set.class_names};
-}
-
 }  // namespace
 
 PackedWriter::PackedWriter(const std::string& path) : file_(path) {
@@ -122,6 +116,6 @@ ImageSet map_packed(const std::string& path) {
 
 bool is_packed(const std::string& path) { return has_extension(path, ".poem"); }
 
-extern const Reader packed_reader = {".poem packed file", is_packed, visit_packed};
+extern const Reader packed_reader = {".poem packed file", is_packed, nullptr, map_packed};
 
 }  // namespace poem

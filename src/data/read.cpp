@@ -9,31 +9,36 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "core/error.h"
 #include "data/packed.h"
 #include "data/reader.h"
 #include "data/resize.h"
+#include "data/source.h"
 #include "data/world.h"
 
 namespace poem {
 
 // The registry. A path goes to the first reader that accepts it: folders of images come last, as they accept
 // every folder.
-extern const Reader packed_reader, cifar_reader, mat_reader, npy_reader, npz_reader, sprites_reader,
-    archive_reader, folder_reader;
+extern const Reader packed_reader, tiny_reader, cifar_reader, mat_reader, npy_reader, npz_reader,
+    sprites_reader, archive_reader, folder_reader;
 
 namespace {
 
-const Reader* const kReaders[] = {&packed_reader, &cifar_reader,   &mat_reader,     &npy_reader,
-                                  &npz_reader,    &sprites_reader, &archive_reader, &folder_reader};
+const Reader* const kReaders[] = {&packed_reader,  &tiny_reader,    &cifar_reader,
+                                  &mat_reader,     &npy_reader,     &npz_reader,
+                                  &sprites_reader, &archive_reader, &folder_reader};
 
-const Reader& find_reader(const std::string& path) {
+void check_exists(const std::string& path) {
   std::error_code code;
   if (!std::filesystem::exists(path, code))
     throw Error(path, code ? code.message() : "there is no such file or folder", "check the path");
+}
+
+const Reader& find_reader(const std::string& path) {
+  check_exists(path);
   std::string known;
   for (const Reader* reader : kReaders) {
     if (reader->accepts(path)) return *reader;
@@ -68,7 +73,7 @@ Number parse_number(const std::string& source, const std::string& text, Number l
   return value;
 }
 
-std::optional<WorldSource> parse_world(const std::string& source) {
+WorldSource parse_world(const std::string& source) {
   std::vector<std::string> parts;
   for (size_t start = 0;;) {
     const size_t colon = source.find(':', start);
@@ -76,7 +81,6 @@ std::optional<WorldSource> parse_world(const std::string& source) {
     if (colon == source.npos) break;
     start = colon + 1;
   }
-  if (parts.size() < 2 || (parts[0] != "world" && parts[0] != "world2d")) return {};
   if (parts.size() > 4)
     throw Error(source, "has too many parts", "write " + parts[0] + ":SET[:COUNT[:SEED]]");
   WorldSource world{parts[0] == "world2d", parts[1], default_count(parts[1]), 0};
@@ -85,11 +89,9 @@ std::optional<WorldSource> parse_world(const std::string& source) {
   return world;
 }
 
-ImageSet draw(const WorldSource& world, const ReadOptions& options) {
-  if (world.flat) return draw_world_2d(world.set, world.count, world.seed);  // points have no size
-  ImageSet set = draw_world(world.set, world.count, world.seed);
-  set.pixels = fit(set.pixels, options.size);
-  return set;
+ImageSet draw(const WorldSource& world) {
+  return world.flat ? draw_world_2d(world.set, world.count, world.seed)
+                    : draw_world(world.set, world.count, world.seed);
 }
 
 // ---- files ----------------------------------------------------------------------------------------------
@@ -147,6 +149,10 @@ class Collector {
 
   int64_t count() const { return count_; }
 
+  Sink sink() {
+    return [this](const at::Tensor& pixels) { add(pixels); };
+  }
+
   at::Tensor take() {
     reserve(size_);
     shape_[0] = count_;
@@ -173,50 +179,84 @@ void check_not_empty(const std::string& source, int64_t count) {
   if (count == 0) throw Error(source, "holds no images", "check the path");
 }
 
-}  // namespace
+ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& options) {
+  Collector collector;
+  Labels labels = reader.visit(source.place, options, Fitting(source.text, options.size, collector.sink()));
+  check_not_empty(source.text, collector.count());
+  return {source.text, collector.take(), labels.labels, std::move(labels.class_names)};
+}
 
-ImageSet read_images(const std::string& source, const ReadOptions& options) {
-  check_options(source, options);
+// The images that the source means. What is drawn or mapped has its own size still.
+ImageSet open(const Source& source, const ReadOptions& options) {
   ImageSet set;
-  if (const auto world = parse_world(source)) {
-    set = draw(*world, options);
-  } else if (is_packed(source) && std::filesystem::exists(source)) {
-    set = map_packed(source);
-    set.pixels = fit(set.pixels, options.size);
+  if (is_drawn(source.place)) {
+    set = draw(parse_world(source.place));
   } else {
-    Collector collector;
-    Labels labels = find_reader(source).visit(
-        source, options,
-        Fitting(source, options.size, [&](const at::Tensor& pixels) { collector.add(pixels); }));
-    check_not_empty(source, collector.count());
-    set.pixels = collector.take();
-    set.labels = labels.labels;
-    set.class_names = std::move(labels.class_names);
+    const Reader& reader = find_reader(source.place);
+    set = reader.map ? reader.map(source.place) : collect(source, reader, options);
   }
-  set.name = source;
+  set.name = source.text;
+  take_part(set, source);
   return set;
 }
 
-int64_t pack_images(const std::string& source, const std::string& out, const ReadOptions& options) {
-  check_options(source, options);
+}  // namespace
+
+ImageSet read_images(const std::string& text, const ReadOptions& options) {
+  check_options(text, options);
+  const Source source = parse_source(text, options.folder);
+  ImageSet set = open(source, options);
+  const int64_t size = options.size;
+  const bool points = set.pixels.scalar_type() != at::kByte;  // they have no size
+  if (points || size == 0 || (set.height() == size && set.width() == size)) return set;
+  Collector collector;
+  visit_in_blocks(set, Fitting(text, size, collector.sink()));
+  set.pixels = collector.take();
+  set.left_out.clear();
+  return set;
+}
+
+void check_source(const std::string& text, const ReadOptions& options) {
+  check_options(text, options);
+  const Source source = parse_source(text, options.folder);
+  if (!source.exclude.empty()) check_exists(source.exclude);
+  if (is_drawn(source.place)) {
+    WorldSource one = parse_world(source.place);
+    one.count = 1;
+    draw(one);
+  } else {
+    find_reader(source.place);
+  }
+}
+
+bool is_mapped(const std::string& text, const ReadOptions& options) {
+  const Source source = parse_source(text, options.folder);
+  return !is_drawn(source.place) && find_reader(source.place).map != nullptr;
+}
+
+int64_t pack_images(const std::string& text, const std::string& out, const ReadOptions& options) {
+  check_options(text, options);
   if (!is_packed(out))
     throw Error(out, "a packed file needs the extension .poem", "call it " + out + ".poem");
+  const Source source = parse_source(text, options.folder);
   PackedWriter writer(out);
   int64_t count = 0;
-  const Sink write = [&](const at::Tensor& pixels) {
+  const Sink write = Fitting(text, options.size, [&](const at::Tensor& pixels) {
     writer.add(pixels);
     count += pixels.size(0);
-  };
+  });
   Labels labels;
-  if (const auto world = parse_world(source)) {
-    if (world->flat) throw Error(source, "points cannot be packed, only images", "name the source itself");
-    const ImageSet set = draw(*world, options);
-    visit_in_blocks(set.pixels, write);
-    labels = {set.labels, set.class_names};
+  const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place);
+  if (reader && reader->visit && source.whole()) {
+    labels = reader->visit(source.place, options, write);
+    check_not_empty(text, count);
   } else {
-    labels = find_reader(source).visit(source, options, Fitting(source, options.size, write));
+    const ImageSet set = open(source, options);
+    if (set.pixels.scalar_type() != at::kByte)
+      throw Error(text, "points cannot be packed, only images", "name the source itself");
+    visit_in_blocks(set, write);
+    labels = {set.labels, set.class_names};
   }
-  check_not_empty(source, count);
   return writer.finish(labels);
 }
 

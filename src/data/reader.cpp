@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -19,15 +20,21 @@ namespace poem {
 namespace fs = std::filesystem;
 
 void visit_in_blocks(const at::Tensor& pixels, const Sink& sink) {
+  visit_in_blocks(ImageSet{"reading", pixels, {}, {}}, sink);
+}
+
+void visit_in_blocks(const ImageSet& images, const Sink& sink) {
   constexpr int64_t kBlockBytes = 16 << 20;
-  const int64_t count = pixels.size(0);
-  const int64_t step =
-      std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, pixels.numel() / std::max<int64_t>(1, count)));
-  Progress bar("reading", count, "images");
+  const int64_t count = images.size(), bytes = images.channels() * images.height() * images.width();
+  const int64_t step = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, bytes));
+  Progress bar(images.name, count, "images");
   for (int64_t i = 0; i < count; i += step) {
     stop_if_interrupted();
-    sink(pixels.narrow(0, i, std::min(step, count - i)).contiguous());
-    bar.advance(std::min(step, count - i));
+    const int64_t n = std::min(step, count - i);
+    std::vector<int64_t> indices(images.left_out.empty() ? 0 : n);
+    std::iota(indices.begin(), indices.end(), i);
+    sink(indices.empty() ? images.pixels.narrow(0, i, n).contiguous() : subset(images, indices).pixels);
+    bar.advance(n);
   }
 }
 

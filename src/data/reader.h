@@ -6,6 +6,9 @@
 //     return {labels, {"cat", "dog"}};
 //   }
 //   extern const Reader my_reader = {"mine (.mine)", accepts_mine, visit_mine};  // listed in read.cpp
+//
+// A reader of files that hold pixels as an ImageSet has them maps them instead, so that nobody has to read
+// them.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -28,6 +31,7 @@ struct Reader {
   const char* kind;                          // for the list of known formats
   bool (*accepts)(const std::string& path);  // by name and kind of the path; it exists
   Labels (*visit)(const std::string& path, const ReadOptions& options, const Sink& sink);
+  ImageSet (*map)(const std::string& path) = nullptr;  // instead of `visit`
 };
 
 // ---- what several readers need --------------------------------------------------------------------------
@@ -35,6 +39,7 @@ struct Reader {
 // Hands `pixels` (uint8 n×C×H×W, any strides) on in contiguous blocks of a few MiB, with a progress bar; ends
 // on Ctrl-C.
 void visit_in_blocks(const at::Tensor& pixels, const Sink& sink);
+void visit_in_blocks(const ImageSet& images, const Sink& sink);
 
 std::vector<std::string> number_names(int64_t count, int64_t first = 0);  // "0", "1", …
 

@@ -4,11 +4,14 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/error.h"
+#include "core/progress.h"
 #include "core/random.h"
+#include "core/runtime.h"
 #include "data/world_families.h"
 
 namespace poem {
@@ -34,7 +37,9 @@ constexpr std::array<Family, 9> kFamilies = {{
 }};
 
 void check_count(const std::string& where, int64_t count) {
-  if (count < 1) throw Error(where, fmt::format("{} images were asked for", count), "use at least 1");
+  constexpr int64_t kMost = 100000000;
+  if (count < 1 || count > kMost)
+    throw Error(where, fmt::format("{} images were asked for", count), fmt::format("use 1 to {}", kMost));
 }
 
 // Every run of `classes` images holds each class once, in an order of its own.
@@ -94,7 +99,7 @@ ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed) {
   }
   auto* out = images.pixels.data_ptr<uint8_t>();
   auto* labels = images.labelled() ? images.labels.data_ptr<int64_t>() : nullptr;
-  at::parallel_for(0, count, 8, [&](int64_t begin, int64_t end) {
+  const auto draw = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Stream stream(seed, name, i);
       world::Dice dice(stream);
@@ -109,7 +114,15 @@ ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed) {
       }
       world::photograph(canvas, dice, out + i * 3 * kSide * kSide);
     }
-  });
+  };
+  constexpr int64_t kBlock = 512;
+  Progress bar("drawing " + name, count, "images");
+  for (int64_t first = 0; first < count; first += kBlock) {
+    stop_if_interrupted();
+    const int64_t last = std::min(first + kBlock, count);
+    at::parallel_for(first, last, 8, draw);
+    bar.advance(last - first);
+  }
   return images;
 }
 

@@ -80,7 +80,7 @@ std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<st
 }
 
 std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detector& detector,
-                               const ImageSet& id) {
+                               const ImageSet& id, const std::optional<Balance>& balance) {
   std::optional<double> id_accuracy;
   if (id.labelled() && sets[0].predicted.defined()) {
     const at::Tensor right = sets[0].predicted == labels_among(id, detector.class_names);
@@ -90,15 +90,16 @@ std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detecto
   for (size_t score = 0; score < sets[0].scores.size(); ++score) {
     std::vector<SetResult> figures;
     for (size_t i = 1; i < sets.size(); ++i)
-      figures.push_back({sets[i].name, ood_metrics(sets[0].scores[score], sets[i].scores[score])});
+      figures.push_back({sets[i].name, ood_metrics(sets[0].scores[score], sets[i].scores[score], balance)});
     results.push_back(make_results(std::move(figures), id_accuracy));
   }
   return results;
 }
 
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
-                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood) {
-  return summarise(score_sets(detector, scores, id, ood), detector, id);
+                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood,
+                              const std::optional<Balance>& balance) {
+  return summarise(score_sets(detector, scores, id, ood), detector, id, balance);
 }
 
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,

@@ -6,6 +6,7 @@
 
 #include "detect/detector.h"
 #include "detect/results.h"
+#include "metrics/balance.h"
 
 namespace poem {
 
@@ -30,13 +31,14 @@ std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<st
                                   const ImageSet& id,
                                   const std::vector<std::pair<std::string, ImageSet>>& ood);
 
-// One result a score. Labelled ID images give the accuracy.
+// One result a score. Labelled ID images give the accuracy, whatever the balance.
 std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detector& detector,
-                               const ImageSet& id);
+                               const ImageSet& id, const std::optional<Balance>& balance = std::nullopt);
 
 // Both at once.
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
-                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood);
+                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood,
+                              const std::optional<Balance>& balance = std::nullopt);
 
 // The same for the detector's own score, or another that needs no training images.
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,

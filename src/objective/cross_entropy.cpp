@@ -9,6 +9,7 @@ namespace {
 class CrossEntropy : public Objective {
  public:
   bool needs_outliers() const override { return false; }
+  bool uses_outliers() const override { return false; }
 
   Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels, const at::Tensor&,
                   const at::Tensor&) const override {

@@ -40,6 +40,7 @@ class Objective {
   virtual int64_t views() const { return 1; }
 
   virtual bool needs_outliers() const { return true; }  // false: means something without them too
+  virtual bool uses_outliers() const { return true; }   // false: those in a batch are ignored
 
   // Must not wait for the device (no item(), no sizes that depend on values): a step is recorded
   // (train/replay.h). id_logits n×outputs, labels int64 n, outlier_logits k×outputs (k = 0 where there are

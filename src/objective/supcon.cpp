@@ -19,6 +19,7 @@ class SupCon : public Objective {
   int64_t views() const override { return 2; }
 
   bool needs_outliers() const override { return false; }
+  bool uses_outliers() const override { return false; }
 
   Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels, const at::Tensor&,
                   const at::Tensor&) const override {

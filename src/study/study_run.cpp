@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -99,9 +100,11 @@ class StudyRun {
 
   // A run of this very config: finished or to be resumed.
   bool begun(const StudyNetwork& network) const {
-    const std::string config = run_folder(network) + "/config.yaml";
-    return fs::exists(config) &&
-           training_text(study_, read_config(config, {})) == training_text(study_, network.config);
+    const std::string path = run_folder(network) + "/config.yaml";
+    if (!fs::exists(path)) return false;
+    Config config = read_config(path, {});
+    config.data.folder = network.config.data.folder;  // a study may be moved with its data
+    return training_text(study_, config) == training_text(study_, network.config);
   }
   bool trained(const StudyNetwork& network) const {
     return fs::exists(run_folder(network) + "/detector.safetensors") && begun(network);
@@ -111,12 +114,15 @@ class StudyRun {
   const TestData& test_data(const StudyCell& cell) {
     const auto [entry, fresh] = test_data_.try_emplace(cell.tests);
     const DataSettings& data = cell.config.data;
-    if (fresh) entry->second = load_test_data(data.test, data.ood, data.size, data.skip_bad);
+    if (fresh) entry->second = load_test_data(data.test, data.ood, read_options(data));
     return entry->second;
   }
 
   // All that a training or a score would stumble over is found here, before hours are spent on others.
   void check_inputs() {
+    for (const StudyCell& cell : plan_.cells) {
+      if (options_.force || !scored(cell)) named(cell, [&] { check_startable(cell.config); });
+    }
     std::set<std::string> seen;
     for (const StudyCell& cell : plan_.cells) {
       stop_if_interrupted();
@@ -127,7 +133,7 @@ class StudyRun {
       config.score = network(cell).config.score;
       if (!seen.insert(to_yaml(config)).second) continue;
       spdlog::info("checking {}", cell_name(study_, cell));
-      try {
+      named(cell, [&] {
         const TestData& test = test_data(cell);
         const TrainingData data = load_training_data(config);
         const Trainer trainer(config, data, at::kCPU);
@@ -135,9 +141,16 @@ class StudyRun {
           if (other.network == cell.network) check_score(other.config, data, trainer);
         }
         check_fits(data.id.channels(), data.id.class_names, test.id, test.ood);
-      } catch (const Error& e) {
-        throw Error(fmt::format("{}: {}", study_.path, cell_name(study_, cell)), e.what());
-      }
+      });
+    }
+  }
+
+  // An Error of `check` names the cell.
+  void named(const StudyCell& cell, const std::function<void()>& check) const {
+    try {
+      check();
+    } catch (const Error& e) {
+      throw Error(fmt::format("{}: {}", study_.path, cell_name(study_, cell)), e.what());
     }
   }
 
@@ -171,7 +184,7 @@ class StudyRun {
       empty_folder(folder);
       fs::remove_all(cell_folder(network));
       // A config alone is a run that was stopped before its first checkpoint.
-      write_file(folder + "/config.yaml", to_yaml(network.config));
+      write_file(folder + "/config.yaml", to_yaml(anchored(network.config)));
     }
     std::vector<std::string> command = options_.program;
     command.insert(command.end(), {"train", "--resume", folder});

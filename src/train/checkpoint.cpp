@@ -33,6 +33,12 @@ json data_sizes(const TrainingData& data) {
           {"world", kWorldVersion}};
 }
 
+// All that the bits depend on: where the images lie is not part of it, so that a run may move with its data.
+std::string config_text(Config config) {
+  config.data.folder.clear();
+  return to_yaml(config);
+}
+
 void warn_of_differences(const json& then, const json& now) {
   for (const auto& [name, value] : now.items()) {
     if (then.at(name) == value) continue;
@@ -51,7 +57,7 @@ void write_checkpoint(const std::string& path, const Trainer& trainer, const Tra
   file.metadata["poem"] = version();
   file.metadata["surroundings"] = surroundings(device).dump();
   file.metadata["data"] = data_sizes(data).dump();
-  file.metadata["config"] = to_yaml(trainer.config());
+  file.metadata["config"] = config_text(trainer.config());
   write_safetensors(path, file);
 }
 
@@ -65,7 +71,7 @@ void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingDa
                 fmt::format("was written with {} images, now there are {}", file.text("data"), sizes.dump()),
                 "restore the data, or train anew");
   }
-  if (file.text("config") != to_yaml(trainer.config())) {
+  if (file.text("config") != config_text(trainer.config())) {
     throw Error(path, "was written with another config.yaml", "restore that file, or train anew");
   }
   try {

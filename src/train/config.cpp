@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "core/text.h"
 #include "detect/score.h"
@@ -32,6 +34,11 @@ void check(const Config& c, const std::string& path) {
   if (c.mining.miner == "none" && make_objective(c.objective)->needs_outliers()) {
     fail(fmt::format("objective.name {} trains with outliers, but mining.miner is none", c.objective.name),
          "set mining.miner: random, or another miner");
+  }
+  if (c.mining.miner != "none" && !make_objective(c.objective)->uses_outliers()) {
+    fail(fmt::format("objective.name {} ignores outliers: mining.miner {} would mine in vain",
+                     c.objective.name, c.mining.miner),
+         "set mining.miner: none, or another objective");
   }
   if (c.mining.miner == "greedy" && needs(c.score, kFitted | kNetwork)) {
     fail(fmt::format(
@@ -68,6 +75,8 @@ std::vector<Key> keys(Config& c) {
       {"seed", &c.seed, "every random draw of the run follows from it", at_least(0)},
       {"score", &c.score, "what ranks test inputs, higher is ID", one_of(score_names())},
 
+      {"data.folder", &c.data.folder,
+       "where relative sources start; empty: the folder poem is started in, which the run then records"},
       {"data.train", &c.data.train, "labelled ID training images (docs/data.md lists the sources)"},
       {"data.test", &c.data.test, "labelled ID test images; empty: no evaluation after training"},
       {"data.outliers", &c.data.outliers, "auxiliary outliers; empty with mining.miner none"},
@@ -192,6 +201,12 @@ Config read_config(const std::string& path, const std::vector<std::string>& assi
   read_yaml(table, path);
   for (const auto& assignment : assignments) set_key(table, assignment);
   check(config, path);
+  return config;
+}
+
+Config anchored(Config config) {
+  const std::filesystem::path start = std::filesystem::current_path();
+  config.data.folder = (config.data.folder.empty() ? start : start / config.data.folder).string();
   return config;
 }
 

@@ -14,6 +14,7 @@
 namespace poem {
 
 struct DataSettings {
+  std::string folder;                 // where relative sources start; empty: the current folder
   std::string train, test, outliers;  // sources as data/read.h takes them; test and outliers may be empty
   std::vector<std::string> ood;       // NAME=SOURCE
   int64_t size = 32;
@@ -82,5 +83,8 @@ std::vector<Key> keys(Config& config);
 // Reads a YAML file, then applies "--set" assignments, then checks what concerns several keys.
 Config read_config(const std::string& path, const std::vector<std::string>& assignments);
 std::string to_yaml(const Config& config);
+
+// The config as a run keeps it: data.folder is absolute, so that the run can be resumed from any folder.
+Config anchored(Config config);
 
 }  // namespace poem

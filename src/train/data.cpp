@@ -5,15 +5,15 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "core/error.h"
 #include "core/named_path.h"
 #include "core/random.h"
-#include "data/read.h"
 
 namespace poem {
 namespace {
+
+constexpr const char* kOod = "OOD set";
 
 void split_validation(TrainingData& data, const Config& config) {
   const int64_t n = data.id.size();
@@ -34,9 +34,22 @@ void split_validation(TrainingData& data, const Config& config) {
 
 }  // namespace
 
+ReadOptions read_options(const DataSettings& settings) {
+  return {settings.size, settings.skip_bad, settings.folder};
+}
+
+void check_sources(const Config& config) {
+  const ReadOptions options = read_options(config.data);
+  check_source(config.data.train, options);
+  if (config.mining.miner != "none") check_source(config.data.outliers, options);
+  if (!config.data.test.empty()) check_test_sources(config.data.test, config.data.ood, options);
+}
+
 TrainingData load_training_data(const Config& config) {
   TrainingData data;
-  const ReadOptions fitted{config.data.size, config.data.skip_bad}, original{0, config.data.skip_bad};
+  const ReadOptions fitted = read_options(config.data);
+  ReadOptions original = fitted;
+  original.size = 0;
   const bool resize = config.outliers.fit == "resize";
   data.id = read_images(config.data.train, fitted);
   if (!data.id.labelled()) {
@@ -51,10 +64,10 @@ TrainingData load_training_data(const Config& config) {
                  a.contrast,       a.saturation, a.hue, a.jitter_share, a.grey, a.min_area};
   data.outlier_cut = {config.data.size, config.outliers.padding, true, config.outliers.flip, resize};
   if (config.mining.miner != "none") {
-    // A packed file stays mapped and is resized crop by crop; other sources are brought to size while they
-    // are read.
-    const bool packed = std::filesystem::path(config.data.outliers).extension() == ".poem";
-    data.outliers = read_images(config.data.outliers, resize && !packed ? fitted : original);
+    // What is mapped stays so and is resized crop by crop; other sources are brought to size while they are
+    // read.
+    const bool mapped = is_mapped(config.data.outliers, original);
+    data.outliers = read_images(config.data.outliers, resize && !mapped ? fitted : original);
     check_channels(data.outliers, channels);
     const Crop any{0, 0};
     cut(data.outliers, &any, 1, data.outlier_cut);  // an Error now if they are too small
@@ -98,21 +111,19 @@ std::vector<Crop> load_crops(const TensorFile& file, const std::string& name) {
   return crops;
 }
 
-ImageSet subset(const ImageSet& images, const std::vector<int64_t>& rows) {
-  const at::Tensor index = at::tensor(rows, at::kLong);
-  ImageSet part = images;
-  part.pixels = images.pixels.index_select(0, index);
-  if (images.labelled()) part.labels = images.labels.index_select(0, index);
-  return part;
+void check_test_sources(const std::string& id, const std::vector<std::string>& ood,
+                        const ReadOptions& options) {
+  check_source(id, options);
+  for (const auto& [name, source] : named_paths(kOod, ood)) check_source(source, options);
 }
 
-TestData load_test_data(const std::string& id, const std::vector<std::string>& ood, int64_t size,
-                        bool skip_bad) {
+TestData load_test_data(const std::string& id, const std::vector<std::string>& ood,
+                        const ReadOptions& options) {
+  check_test_sources(id, ood, options);
   TestData data;
-  const ReadOptions options{size, skip_bad};
-  const auto sources = named_paths("OOD set", ood);  // all names are checked before the first file is read
   data.id = read_images(id, options);
-  for (const auto& [name, source] : sources) data.ood.emplace_back(name, read_images(source, options));
+  for (const auto& [name, source] : named_paths(kOod, ood))
+    data.ood.emplace_back(name, read_images(source, options));
   return data;
 }
 

@@ -7,6 +7,7 @@
 #include "core/safetensors.h"
 #include "data/augment.h"
 #include "data/image_set.h"
+#include "data/read.h"
 #include "train/config.h"
 
 namespace poem {
@@ -19,6 +20,12 @@ struct TrainingData {
   Augmentation id_cut, outlier_cut;
 };
 
+// How the sources of a config are read.
+ReadOptions read_options(const DataSettings& settings);
+
+// What is wrong with the config's sources, test sets too, and can be told before an image is read: an Error.
+void check_sources(const Config& config);
+
 // Reads what the config names and checks that it fits together; each mismatch is an Error.
 TrainingData load_training_data(const Config& config);
 
@@ -29,16 +36,16 @@ std::vector<Crop> id_crops(const TrainingData& data, uint64_t seed, int64_t epoc
 void store_crops(const std::vector<Crop>& crops, const std::string& name, TensorFile& file);
 std::vector<Crop> load_crops(const TensorFile& file, const std::string& name);
 
-// The rows `rows` of a set, as a set of its own.
-ImageSet subset(const ImageSet& images, const std::vector<int64_t>& rows);
-
 // Test sets: the labelled ID images and (name, images) of every OOD set.
 struct TestData {
   ImageSet id;
   std::vector<std::pair<std::string, ImageSet>> ood;
 };
-// `ood` entries are NAME=SOURCE; a missing '=', an empty or a repeated name is an Error.
-TestData load_test_data(const std::string& id, const std::vector<std::string>& ood, int64_t size,
-                        bool skip_bad);
+// `ood` entries are NAME=SOURCE. A missing '=', an empty or a repeated name, and what check_source() finds,
+// is an Error before the first image is read.
+void check_test_sources(const std::string& id, const std::vector<std::string>& ood,
+                        const ReadOptions& options);
+TestData load_test_data(const std::string& id, const std::vector<std::string>& ood,
+                        const ReadOptions& options);
 
 }  // namespace poem

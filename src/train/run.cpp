@@ -121,7 +121,7 @@ Detector make_detector(const Config& config, const TrainingData& data, const Tra
   return detector;
 }
 
-std::optional<Results> finish(const Config& config, const Folder& folder, const Detector& detector,
+std::optional<Results> finish(const Folder& folder, const Detector& detector,
                               const std::optional<TestData>& test) {
   detector.save(folder.detector);
   if (!test) return std::nullopt;
@@ -141,7 +141,7 @@ struct Inputs {
   explicit Inputs(const Config& config) : training(load_training_data(config)) {
     if (config.data.test.empty()) return;
     check_file_names("data.ood", named_paths("data.ood", config.data.ood));
-    test = load_test_data(config.data.test, config.data.ood, config.data.size, config.data.skip_bad);
+    test = load_test_data(config.data.test, config.data.ood, read_options(config.data));
     check_fits(training.id.channels(), training.id.class_names, test->id, test->ood);
   }
   TrainingData training;
@@ -183,7 +183,7 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     job.reset();
     catch_interrupts();  // Ctrl-C during the last batch had nothing left to stop; a later one ends what
                          // follows
-    return {true, finish(config, folder, make_detector(config, data, trainer), inputs.test)};
+    return {true, finish(folder, make_detector(config, data, trainer), inputs.test)};
   } catch (const Interrupted&) {  // while outliers were scored or a test set: the checkpoint has all that was
                                   // trained
     return {false, std::nullopt};
@@ -192,9 +192,27 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
 
 }  // namespace
 
-RunOutcome start_run(const Config& config, const std::string& path, bool force, at::Device device) {
+void check_startable(const Config& config) {
+  check_sources(config);
+  // A network for two classes, built for nothing but its complaints.
+  const auto objective = make_objective(config.objective);
+  const std::vector<std::string> classes = {"0", "1"};
+  NetworkSpec spec = config.network;
+  spec.head = objective->head();
+  spec.channels = static_cast<int64_t>(spec.mean.size());
+  spec.pixels = config.data.size * config.data.size;
+  spec.classes = objective->outputs(static_cast<int64_t>(classes.size()));
+  const Detector bare{make_network(spec, 0), nullptr, std::nullopt, classes, config.data.size};
+  unsigned found = available(bare, std::nullopt) | kTraining;
+  if (config.data.validation > 0) found |= kHeldOut;
+  choose_scores({config.score}, found);
+}
+
+RunOutcome start_run(const Config& given, const std::string& path, bool force, at::Device device) {
   const Folder folder(path);
+  const Config config = anchored(given);
   check_output_folder(path, force, kMark);
+  check_startable(config);
   check_gpu_memory(config, device);
   const Inputs inputs(config);
   Trainer trainer(config, inputs.training, device);
@@ -223,6 +241,7 @@ RunOutcome resume_run(const std::string& path, at::Device device) {
   }
   const Config config = read_config(folder.config, {});
   const Lock lock(path);
+  check_sources(config);
   check_gpu_memory(config, device);
   const Inputs inputs(config);
   Trainer trainer(config, inputs.training, device);

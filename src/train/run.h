@@ -18,6 +18,10 @@ struct RunOutcome {
   std::optional<Results> results;  // where the config names test sets
 };
 
+// What of a config cannot be trained and can be told before an image is read, which may take minutes: an
+// Error.
+void check_startable(const Config& config);
+
 // Starts a run in a new folder; an existing one is an Error unless `force`, which replaces a run but nothing
 // else, and only once all inputs are read. An Error before the first checkpoint leaves no folder behind.
 RunOutcome start_run(const Config& config, const std::string& folder, bool force, at::Device device);

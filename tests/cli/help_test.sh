@@ -18,7 +18,15 @@ expect_error "'trian'" "nearest is 'train'" -- trian
 expect_error "--bogus" "poem --help" -- --bogus
 expect_error "--bogus" "poem config --help" -- config --bogus
 expect_error "--threads" "abc" -- config --threads abc
-expect_error "--threads" "1 to 1024" -- config --threads 0
+expect_error "--threads" "'0'" "from 1 to 1024" "poem config --help" -- config --threads 0
+expect_error "--threads" "'99999999999999999999'" -- config --threads 99999999999999999999
+expect_error "--seed" "'-1'" "whole number of at least 0" -- toy --seed -1 --out toy
+expect_error "--seed" "'-1'" "whole number of at least 0" -- train x.yaml --seed -1 --out run
+expect_error "--seed" "'1.5'" "whole number" -- theory --seed 1.5 --out theory
+expect_error "--samples" "'0'" "from 1 to 100000" -- theory --samples 0 --out theory
+expect_error "--sigma" "'x'" "from 0.01 to 100" -- theory --sigma x --out theory
+expect_error "--jobs" "'0'" "from 1 to 1024" -- study x.yaml --out study --jobs 0
+expect_error "--size" "'big'" "from 0 to 4096" -- info x --size big
 expect_error "--device gpu" "auto, cpu and cuda" -- train --device gpu x.yaml --out run
 expect_error "CONFIG" "--out" "poem train --help" -- train
 expect_error "--resume" "leave out" -- train --resume run --set seed=1

@@ -16,6 +16,23 @@ done
 expect_words "$logs/out" '"auroc": 0.84375' '"fpr95": 0.5' '"aupr_in": 0.79166' '"id_count": 4' '"ood_count": 4'
 expect_same "$(grep -c '"auroc": 0.84375' "$logs/out")" 3
 
+# --balance 1:2 takes two ID and four OOD scores, by the seed alone.
+expect_ok metrics --id id.txt --ood a=ood.csv --balance 1:2 --json
+expect_words "$logs/out" '"id_count": 2' '"ood_count": 4'
+cp "$logs/out" "$logs/first"
+expect_ok metrics --id id.txt --ood a=ood.csv --balance 1:2 --json --seed 0
+cmp "$logs/out" "$logs/first"
+for seed in 1 2 3 4 5; do
+  expect_ok metrics --id id.txt --ood a=ood.csv --balance 1:2 --json --seed $seed
+  cmp -s "$logs/out" "$logs/first" || break
+done
+! cmp -s "$logs/out" "$logs/first" || fail "six seeds, one choice"
+expect_ok metrics --id id.txt --ood a=ood.csv --balance 1:1 --json # takes all
+expect_words "$logs/out" '"auroc": 0.84375' '"id_count": 4'
+expect_error "--balance" "'one'" "ID:OOD" -- metrics --id id.txt --ood a=ood.csv --balance one
+expect_error "4 ID and 4 OOD" "5:1" -- metrics --id id.txt --ood a=ood.csv --balance 5:1
+expect_error "--seed" "'-1'" "at least 0" -- metrics --id id.txt --ood a=ood.csv --balance 1:1 --seed -1
+
 printf '1\nnan\n' >nan.txt
 npy nan.npy '<f4' '2,' '\x00\x00\x80\x3f\x00\x00\xc0\x7f'
 printf 'score\n1\nx\n' >word.csv

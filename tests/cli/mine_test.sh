@@ -31,7 +31,13 @@ npy short.npy '<f4' '3, 1' "$one"
 head -c 20 id.npy >cut.npy
 mine=(mine --select 2 --seed 1 --out new.npy --outliers out.npy)
 expect_error "6 wanted of a pool of 5" "at most the whole pool" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
-expect_error "0 wanted of a pool of 5" -- mine "${inputs[@]}" --select 0 --seed 1 --out new.npy
+expect_error "--select" "'0'" "at least 1" -- mine "${inputs[@]}" --select 0 --seed 1 --out new.npy
+expect_error "--seed" "'-1'" "whole number of at least 0" -- mine "${inputs[@]}" --select 1 --seed -1 --out new.npy
+expect_error "--scale" "'0'" "from 1e-12 to" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --scale 0
+expect_error "--target" "'inf'" "from 1e-06 to 100" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --target inf
+expect_error new.csv "NAME.npy" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.csv
+expect_error post.npy "NAME.npz" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --posterior post.npy
+expect_error p.txt "NAME.npy" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --probabilities p.txt
 expect_error nan.npy "row 1" nan -- "${mine[@]}" --id nan.npy --pool pool.npy
 expect_error nan.npy "row 1" nan -- "${mine[@]}" --id id.npy --pool nan.npy
 expect_error "2 and the pool" -- "${mine[@]::5}" --out new.npy --id id.npy --outliers wide.npy --pool pool.npy
@@ -47,7 +53,7 @@ expect_error "iid,single" -- "${mine[@]}" --id id.npy --pool pool.npy --noise bo
 # Outputs: never replaced unasked, all or none, only where there is room and permission.
 expect_error idx.npy "exists already" "--force" -- mine "${inputs[@]}" --select 1 --seed 1 --out idx.npy
 expect_error post.npz "exists already" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --posterior post.npz
-expect_error new.npy "two outputs" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --posterior new.npy
+expect_error new.npy "two outputs" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --probabilities new.npy
 expect_error "nowhere/new.npy" "folder does not exist" -- mine "${inputs[@]}" --select 1 --seed 1 --out nowhere/new.npy
 expect_ok mine "${inputs[@]}" --select 1 --seed 1 --out idx.npy --force
 (

@@ -1,0 +1,38 @@
+#include "cli/numbers.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <string>
+
+namespace poem {
+namespace {
+
+template <class Number>
+CLI::Validator between(const char* kind, Number low, Number high, bool open) {
+  const std::string range =
+      open ? fmt::format("of at least {}", low) : fmt::format("from {} to {}", low, high);
+  return CLI::Validator(
+      [=](const std::string& text) -> std::string {
+        Number value{};
+        const char* end = text.data() + text.size();
+        const auto [stop, problem] = std::from_chars(text.data(), end, value);
+        if (problem == std::errc() && stop == end && value >= low && value <= high) return "";
+        return fmt::format("is '{}', not {} {}", text, kind, range);
+      },
+      "");
+}
+
+}  // namespace
+
+CLI::Validator whole(int64_t low, int64_t high) {
+  return between("a whole number", low, high, high == std::numeric_limits<int64_t>::max());
+}
+
+CLI::Validator number(double low, double high) {
+  // Infinity is no value of an option.
+  return between("a number", low, std::min(high, std::numeric_limits<double>::max()), std::isinf(high));
+}
+
+}  // namespace poem
