@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -149,6 +150,18 @@ TEST_P(Interrupted, AfterEveryBatchTheResultIsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Queues, Interrupted, testing::Values("stored", "fresh"));
+
+TEST(Trainer, CtrlCEndsTheTakingOfFreshFeatures) {
+  Config config = point_config();
+  config.queue.features = "fresh";
+  Trainer trainer(config, point_data(), kCpu);
+  trainer.run([](const EpochReport&) {}, [] {});
+  EXPECT_NO_THROW(trainer.posterior());
+  catch_interrupts();
+  std::raise(SIGINT);
+  EXPECT_THROW(trainer.posterior(), poem::Interrupted);
+  catch_interrupts();
+}
 
 TEST(Trainer, BatchNormSeesIdImagesAndOutliersTogether) {
   Config config = image_config();
