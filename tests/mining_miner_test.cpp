@@ -364,7 +364,7 @@ TEST(ClassShares, CountCropsAndBeginWithTheClassMinedMost) {
     EXPECT_DOUBLE_EQ(shares[i].pool, std::get<1>(expected[i]));
     EXPECT_DOUBLE_EQ(shares[i].mined, std::get<2>(expected[i]));
   }
-  outliers.labels = {};
+  outliers.labels = at::Tensor();
   EXPECT_TRUE(class_shares(outliers, pool_of({0}), pool_of({0})).empty());
 }
 

@@ -94,7 +94,8 @@ class TestSheets : public testing::Test {
   // "set index" of every tile of the sheet.
   std::vector<std::string> shown(const std::string& name) const {
     std::vector<std::string> tiles;
-    for (const json& tile : ReadSheet(folder_, name).list["tiles"])
+    const ReadSheet sheet(folder_, name);
+    for (const json& tile : sheet.list["tiles"])
       tiles.push_back(tile["set"].get<std::string>() + " " + tile["index"].dump());
     return tiles;
   }
@@ -123,8 +124,8 @@ TEST_F(TestSheets, ShowTheMostConfidentMistakesFirst) {
 }
 
 TEST_F(TestSheets, WithoutLabelsOrClassesShowWhatIsKnown) {
-  test_.id.labels = {};
-  sets_[0].predicted = sets_[1].predicted = {};
+  test_.id.labels = at::Tensor();
+  sets_[0].predicted = sets_[1].predicted = at::Tensor();
   detector_.threshold.reset();  // then 95 % of the ID images are kept: all ten
   write_test_sheets(folder_ / "gallery", detector_, test_, sets_);
   EXPECT_FALSE(fs::exists(folder_ / "gallery/misclassified.png"));

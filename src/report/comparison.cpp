@@ -34,11 +34,14 @@ class Comparison {
   explicit Comparison(const std::vector<RunData>& runs)
       : runs_(runs),
         names_(names_of(runs)),
-        page_(fmt::format("{} runs compared", runs.size()), "", {"run.js"}) {}
+        page_(fmt::format("{} runs compared", runs.size()), fmt::format("{}", fmt::join(names_, " · ")),
+              {"run.js"}) {}
 
   std::string operator()() {
     page_.section("Verdict");
     page_.add("<p class=\"verdict\">" + escape_html(verdict()) + "</p>\n");
+    page_.add(
+        "<p class=\"quiet\">These are single runs: small differences between them may be chance.</p>\n");
     add_notes();
     page_.add(html_table(means()));
     if (const Table table = by_set(); !table.rows.empty()) page_.add(html_table(table));
