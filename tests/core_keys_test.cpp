@@ -115,7 +115,7 @@ TEST_F(Keys, AnUnknownKeyNamesTheNearest) {
                   {"c.yaml:3", "unknown key 'train.rat'", "'train.rate'"});
   expect_bad_yaml("epoch: 1\n", {"c.yaml:1", "unknown key 'epoch'", "'epochs'"});
   expect_bad_yaml("other:\n", {"c.yaml:1", "unknown key 'other'"});
-  expect_bad_yaml("train: 3\n", {"c.yaml:1", "unknown key 'train'"});
+  expect_bad_yaml("train: 3\n", {"c.yaml:1", "train is '3'", "section"});
   expect_bad_set("train.rats=1", {"--set train.rats=1", "'train.rate'"});
 }
 

@@ -113,8 +113,9 @@ std::vector<Crop> load_crops(const TensorFile& file, const std::string& name) {
 
 void check_test_sources(const std::string& id, const std::vector<std::string>& ood,
                         const ReadOptions& options) {
+  const auto sources = named_paths(kOod, ood);
   check_source(id, options);
-  for (const auto& [name, source] : named_paths(kOod, ood)) check_source(source, options);
+  for (const auto& [name, source] : sources) check_source(source, options);
 }
 
 TestData load_test_data(const std::string& id, const std::vector<std::string>& ood,

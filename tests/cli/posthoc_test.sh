@@ -128,3 +128,13 @@ echo mine >out/note
 expect_ok posthoc "${inputs[@]}" --score energy --out out --force
 expect_same "$(cat out/note)" mine
 [ -s out/knn/id.npy ] || fail "--force removed another score's files"
+
+# A full disk leaves no file.
+(
+  trap '' XFSZ
+  ulimit -f 0
+  poem posthoc "${inputs[@]}" --score energy --out full 2>&1 >/dev/null
+) | cat >"$logs/err" || true
+expect_same "$(wc -l <"$logs/err")" 1
+expect_words "$logs/err" full/ "cannot write" "free some space"
+expect_same "$(find . -path './full*' -type f)" ""
