@@ -15,7 +15,7 @@ namespace poem {
 // Makes the run's event file say what `metrics` says, the text of metrics.jsonl. Its name,
 // events.out.tfevents.START.poem, keeps when the run began, in seconds of Unix time; an event's wall time is
 // START plus the seconds that the epochs up to it took, so that resuming changes nothing in what is there.
-// The file is written in place, not replaced: a TensorBoard that has it open goes on with what is added.
+// The file is written in place, not replaced: a reader that has it open can go on with what is added.
 void write_events(const std::string& run, const std::string& metrics);
 
 // The bytes of that file.
