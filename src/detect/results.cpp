@@ -128,9 +128,13 @@ std::string to_table(const ScoreResults& results) {
   std::string table = table_header(width) + "\n";
   for (const auto& [score, figures] : results) table += table_line(width, score, figures.mean) + "\n";
   const Results& first = results.front().second;
-  table += fmt::format("means over the OOD sets; {} ID against", first.sets.front().metrics.id_count);
+  table += "means over the OOD sets";
+  int64_t told = -1;  // a balance may take other ID scores for every set
   for (const SetResult& set : first.sets) {
-    table += fmt::format("{} {} {}", &set == &first.sets.front() ? "" : ",", set.name, set.metrics.ood_count);
+    table += told < 0 ? ";" : ",";
+    if (set.metrics.id_count != told) table += fmt::format(" {} ID against", set.metrics.id_count);
+    table += fmt::format(" {} {}", set.name, set.metrics.ood_count);
+    told = set.metrics.id_count;
   }
   return table + "\n" + accuracy_line(first);
 }
