@@ -108,12 +108,14 @@ void fetch(const Options& options) {
 void add_list(CLI::App& data, const std::shared_ptr<Options>& options) {
   auto* command = data.add_subcommand("list", "List the known data sets, or tell all that is known of one");
   command->add_option("name", options->name, "Tell all of this one");
+  command->footer("Examples:\n  poem data list\n  poem data list svhn");
   command->callback([options] { list(*options); });
 }
 
 void add_verify(CLI::App& data, const std::shared_ptr<Options>& options) {
   auto* command = data.add_subcommand("verify", "Tell which known data sets a folder holds, whole or not");
   command->add_option("folder", options->folder, "Looked into at any depth")->required();
+  command->footer("Example:\n  poem data verify datasets/");
   command->callback([options] { verify(*options); });
 }
 
@@ -127,6 +129,9 @@ void add_fetch(CLI::App& data, const std::shared_ptr<Options>& options) {
       ->type_name("URL")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->footer(
+      "Examples:\n  poem data fetch cifar-10 --out datasets\n"
+      "  poem data fetch dtd --out datasets --source https://mirror.example/dtd/");
   command->callback([options] { fetch(*options); });
 }
 

@@ -84,7 +84,7 @@ void add_posterior_options(CLI::App& command, Options& options) {
   command.add_option("--noise", options.noise, "Target noise: one draw a row, or a single one for all")
       ->check(CLI::IsMember({"iid", "single"}))
       ->capture_default_str()
-      ->type_name("");
+      ->type_name("KIND");
 }
 
 }  // namespace

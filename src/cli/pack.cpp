@@ -39,7 +39,9 @@ void add_pack(CLI::App& app) {
       ->type_name("N");
   command->add_flag("--skip-bad", options->read.skip_bad, "Leave out images that cannot be decoded");
   command->add_flag("--force", options->force, "Replace OUT if it exists");
-  command->footer("Example:\n  poem pack imagenet64/ outliers.poem --size 64");
+  command->footer(
+      "Examples:\n  poem pack imagenet64/ outliers.poem --size 64\n"
+      "  poem pack 'places365/#count=10000' places.poem --size 32");
   command->callback([options] { run(*options); });
 }
 

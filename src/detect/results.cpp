@@ -131,10 +131,13 @@ std::string to_table(const ScoreResults& results, const Terminal& where) {
   TextTable table = figures_table({});
   for (const auto& [score, figures] : results) table.rows.push_back(figures_row(score, figures.mean));
   const Results& first = results.front().second;
-  std::string note =
-      fmt::format("means over the OOD sets; {} ID against", first.sets.front().metrics.id_count);
+  std::string note = "means over the OOD sets";
+  int64_t told = -1;  // a balance may take other ID scores for every set
   for (const SetResult& set : first.sets) {
-    note += fmt::format("{} {} {}", &set == &first.sets.front() ? "" : ",", set.name, set.metrics.ood_count);
+    note += told < 0 ? ";" : ",";
+    if (set.metrics.id_count != told) note += fmt::format(" {} ID against", set.metrics.id_count);
+    note += fmt::format(" {} {}", set.name, set.metrics.ood_count);
+    told = set.metrics.id_count;
   }
   return to_text(table, where) + note + "\n" + accuracy_line(first);
 }

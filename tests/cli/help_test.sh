@@ -12,6 +12,10 @@ for command in $commands; do
   expect_ok "$command" --help
   expect_words "$logs/out" "Example" "  poem $command"
 done
+for command in list verify fetch; do
+  expect_ok data "$command" --help
+  expect_words "$logs/out" "Example" "  poem data $command"
+done
 
 expect_error "subcommand is required" "poem --help" --
 expect_error "'trian'" "nearest is 'train'" -- trian

@@ -89,6 +89,8 @@ expect_same "$(grep id_accuracy "$logs/out")" "$accuracy"
 cp "$logs/out" "$logs/first"
 expect_ok eval run "${sets[@]}" --json --balance 1:2 --seed 0
 cmp "$logs/out" "$logs/first"
+expect_ok eval run "${sets[@]}" --balance 1:2 --score msp,energy
+expect_words "$logs/out" "8 ID against a 16, 3 ID against b 6"
 expect_error "24 ID and 6 OOD" "1:7" -- eval run "${sets[@]}" --balance 1:7
 
 # Ctrl-C while a world is drawn leaves nothing behind.
