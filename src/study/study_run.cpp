@@ -112,10 +112,10 @@ class StudyRun {
   bool scored(const StudyCell& cell) const { return trained(network(cell)) && fs::exists(cell_path(cell)); }
 
   const TestData& test_data(const StudyCell& cell) {
-    const auto [entry, fresh] = test_data_.try_emplace(cell.tests);
+    const auto known = test_data_.find(cell.tests);
+    if (known != test_data_.end()) return known->second;
     const DataSettings& data = cell.config.data;
-    if (fresh) entry->second = load_test_data(data.test, data.ood, read_options(data));
-    return entry->second;
+    return test_data_[cell.tests] = load_test_data(data.test, data.ood, read_options(data));
   }
 
   // All that a training or a score would stumble over is found here, before hours are spent on others.
@@ -231,7 +231,7 @@ class StudyRun {
       try {
         score_cells(group.second);
       } catch (const std::exception& e) {
-        fail(group.second, fmt::format("scoring failed: {}", e.what()));
+        fail(group.second, Error("scoring failed", e.what()).what());  // one line, whatever threw it
       }
     }
   }

@@ -31,6 +31,25 @@ network: {name: wideresnet, depth: 10, width: 1}
 mining: {pool: 64}
 train: {epochs: 3, batch: 16, outlier_batch: 16, learning_rate: 0.01, evaluate_every: 1}
 """ % HOSTILE.replace("\\", "\\\\").replace('"', '\\"')
+STUDY = """
+title: %s
+base: flat.yaml
+seeds: [0, 1]
+curves: 1
+settings: [{name: slow, set: {train.learning_rate: 0.001}}, {name: fast}]
+methods:
+  - {name: %s, set: {mining.miner: random}}
+  - {name: POEM, set: {mining.miner: thompson}, paper: {fast: {fpr95: 2.54}}}
+""" % (json.dumps(WORSE), json.dumps(WORSE))
+FLAT = """
+data: {train: 'world2d:train:60', test: 'world2d:test:30', outliers: 'world2d:outliers:60', ood: ['ring=world2d:ood:20'],
+       size: 1, validation: 0.1}
+augment: {padding: 0, flip: false}
+outliers: {padding: 0, flip: false}
+network: {name: mlp, mean: [0, 0], std: [1, 1]}
+mining: {pool: 50, select: 30}
+train: {epochs: 3, learning_rate: 0.01}
+"""
 
 
 def check(condition, message):
@@ -87,14 +106,8 @@ def poem(program, *arguments):
     check(done.returncode == 0, f"poem {arguments}: {done.stderr}")
 
 
-def check_plots(browser):
-    """Every piece is drawn, has marks, and tells in words and as a table what it shows."""
-    plots = browser.run("""
-        return [...document.querySelectorAll("[data-piece]")].map(
-          (place) => [place.dataset.piece, place.querySelectorAll("svg, canvas").length])""")
-    check(len(plots) == 7, f"{len(plots)} pieces")
-    for piece, count in plots:
-        check(count > 0, f"piece {piece} shows nothing")
+def check_figures(browser, least):
+    """Every plot has marks, and tells in words and as a table what it shows."""
     figures = browser.run("""
         return [...document.querySelectorAll("figure.plot")].map((figure) => {
           const svg = figure.querySelector("svg[role=img]");
@@ -104,12 +117,23 @@ def check_plots(browser):
                   broken: /NaN|undefined/.test(svg.outerHTML), table: figure.querySelector("details") !== null,
                   width: svg.getBoundingClientRect().width};
         })""")
-    check(len(figures) >= 15, f"only {len(figures)} plots")
+    check(len(figures) >= least, f"only {len(figures)} plots")
     for plot in figures:
         check(plot["marks"] > 0, f'{plot["title"]}: no marks')
         check(plot["label"] and plot["table"], f'{plot["title"]}: no description or no table')
         check(not plot["broken"], f'{plot["title"]}: NaN or undefined in its marks')
         check(plot["width"] > 200, f'{plot["title"]}: {plot["width"]} pixels wide')
+
+
+def check_plots(browser):
+    """Every piece is drawn, has marks, and tells in words and as a table what it shows."""
+    plots = browser.run("""
+        return [...document.querySelectorAll("[data-piece]")].map(
+          (place) => [place.dataset.piece, place.querySelectorAll("svg, canvas").length])""")
+    check(len(plots) == 7, f"{len(plots)} pieces")
+    for piece, count in plots:
+        check(count > 0, f"piece {piece} shows nothing")
+    check_figures(browser, 15)
     blank = browser.run("""
         return [...document.querySelectorAll(".gallery canvas")].filter((canvas) => {
           const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -237,6 +261,18 @@ def check_size_and_speed(browser, program, run, folder):
     check(megabytes < 8, f"{megabytes} MB")
 
 
+def check_study(browser, program, folder):
+    """A study of two settings with hostile names: curves, intervals and times for each."""
+    (folder / "flat.yaml").write_text(FLAT)
+    (folder / "study.yaml").write_text(STUDY)
+    poem(program, "study", folder / "study.yaml", "--out", folder / "study", "--jobs", 2)
+    page = folder / "study/report.html"
+    check_unharmed(browser, page, "study")
+    check_figures(browser, 6)
+    check_looks(browser, page)
+    check(not browser.complaints(), "the study's report complains")
+
+
 def test(program):
     with tempfile.TemporaryDirectory() as place, Browser() as browser:
         folder = pathlib.Path(place)
@@ -257,6 +293,7 @@ def test(program):
         poem(program, "report", run, folder / "hostile", "--out", folder / "compared.html")
         check_unharmed(browser, folder / "compared.html", "comparison")
         check_looks(browser, folder / "compared.html")
+        check_study(browser, program, folder)
         check_size_and_speed(browser, program, run, folder)
 
 
