@@ -302,9 +302,9 @@ def write_screenshots(program, run, folder):
     poem(program, "report", run)
     with Browser() as browser:
         browser.open(page)
-        browser.screenshot(folder / "report-light.png", 1200, 1500)
-        browser.screenshot(folder / "report-dark.png", 1200, 1500, dark=True)
-        browser.screenshot(folder / "report-phone.png", 390, 1500)
+        browser.screenshot(folder / "report-light.png", 1200, 1320)
+        browser.screenshot(folder / "report-dark.png", 1200, 1320, dark=True)
+        browser.screenshot(folder / "report-phone.png", 390, 1320)
 
 
 if __name__ == "__main__":

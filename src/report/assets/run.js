@@ -63,8 +63,8 @@ pieces.threshold = (piece) => {
     "div",
     {},
     thresholdControls(state, piece),
-    thresholdTable(state),
     scoreHistograms(state, piece.score),
+    thresholdTable(state),
     scoreCurves(state),
   );
 };
