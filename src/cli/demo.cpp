@@ -91,13 +91,13 @@ void run(const Options& options, const CommonOptions& common) {
       table += "\n";
     }
   }
-  std::vector<RunData> runs;
-  for (const Method& method : kMethods) runs.push_back(read_run(options.out + "/" + method.folder));
-  write_report(report_path(options.out), comparison(runs), false);
   fmt::print(
       "{}\n{} ID test images against {} of each OOD set; one seed. Run folders: {}/; reports: "
       "{}/report.html and one in each run folder\n",
       table, test.id.size(), test.ood.front().second.size(), options.out, options.out);
+  std::vector<RunData> runs;
+  for (const Method& method : kMethods) runs.push_back(read_run(options.out + "/" + method.folder));
+  write_report(report_path(options.out), comparison(runs), false);
 }
 
 }  // namespace
