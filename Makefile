@@ -27,7 +27,7 @@ test: build setup-tests  ## Build and run every test
 AXE := tests/browser/node_modules/.package-lock.json
 setup-tests: setup
 	@scripts/install-packages tests
-	@$(MAKE) --no-print-directory $(AXE)
+	@$(MAKE) -s $(AXE)
 
 $(AXE): tests/browser/package-lock.json
 	@npm ci --prefix tests/browser --no-audit --no-fund --loglevel=error

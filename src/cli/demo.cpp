@@ -94,15 +94,15 @@ void run(const Options& options, const CommonOptions& common) {
       table.rows.push_back(table_row(title, evaluate(detector, score, test.id, test.ood)));
     }
   }
-  std::vector<RunData> runs;
-  for (const Method& method : kMethods) runs.push_back(read_run(options.out + "/" + method.folder));
-  write_report(report_path(options.out), comparison(runs), false);
   fmt::print(
       "\n{}The last columns: FPR95 of each OOD set; the others are means over them. {} ID test images "
       "against {}\n"
       "of each OOD set; one seed. Run folders: {}/; reports: {}/report.html and one in each run folder\n",
       to_text(table, terminal(STDOUT_FILENO)), test.id.size(), test.ood.front().second.size(), options.out,
       options.out);
+  std::vector<RunData> runs;
+  for (const Method& method : kMethods) runs.push_back(read_run(options.out + "/" + method.folder));
+  write_report(report_path(options.out), comparison(runs), false);
 }
 
 }  // namespace

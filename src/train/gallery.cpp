@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "core/file.h"
 #include "data/encode.h"

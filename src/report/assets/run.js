@@ -72,10 +72,11 @@ pieces.threshold = (piece) => {
 class ThresholdState {
   constructor(id, sets, detector) {
     Object.assign(this, {id, sets, listeners: new Map()});
-    this.value = detector ?? thresholdKeeping(id.scores, 0.95);
     const [low, high] = extent([id.scores, ...sets.map((set) => set.scores)]);
     const span = high - low || 1;
     Object.assign(this, {low: low - 0.01 * span, high: high + 0.01 * span});
+    const start = detector ?? thresholdKeeping(id.scores, 0.95);
+    this.value = Number.isFinite(start) ? start : start > 0 ? this.high : this.low; // scores may be infinite
   }
   // Calls use(threshold) now and after every move. A plot that is drawn anew takes its own place.
   follow(node, use) {
