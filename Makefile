@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup build demo test bench build-gpu test-gpu bench-gpu asan install docs format clean
+.PHONY: help setup setup-tests screenshots build demo test bench build-gpu test-gpu bench-gpu asan install docs format clean
 
 help:            ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -19,9 +19,22 @@ build: build/build.ninja  ## Build the program build/poem and the library
 demo: build      ## Train POEM, random outliers and no outliers on the embedded world; print the table
 	@build/poem demo
 
-test: build      ## Build and run every test
+test: build setup-tests  ## Build and run every test
 	@cmake --build build --target poem_tests -j $(JOBS)
 	@ctest --preset release
+
+# A browser and axe-core, for the test of the reports.
+AXE := tests/browser/node_modules/.package-lock.json
+setup-tests: setup
+	@scripts/install-packages tests
+	@$(MAKE) --no-print-directory $(AXE)
+
+$(AXE): tests/browser/package-lock.json
+	@npm ci --prefix tests/browser --no-audit --no-fund --loglevel=error
+
+screenshots: build setup-tests  ## Take the pictures of docs/report.md: of the demo's report
+	@test -d runs/demo/poem || build/poem demo
+	@/usr/bin/python3 tests/browser/report_test.py build/poem runs/demo/poem docs
 
 bench: build     ## Measure; each line prints its ratio to a baseline from the same run
 	@cmake --build build --target poem_bench -j $(JOBS)
@@ -41,7 +54,7 @@ test-gpu:        ## Build with CUDA and run the tests that need a GPU; skipped w
 bench-gpu: build-gpu  ## Time an epoch of the paper's setting on a GPU, phase by phase
 	@build-cuda/bench/poem_gpu_bench
 
-asan: setup      ## Build with AddressSanitizer and UBSan and run every test
+asan: setup-tests  ## Build with AddressSanitizer and UBSan and run every test
 	@cmake --preset asan
 	@cmake --build build-asan -j $(JOBS)
 	@ctest --preset asan

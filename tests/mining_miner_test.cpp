@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "core/random.h"
 #include "data/pool.h"
@@ -348,6 +349,31 @@ TEST(LogitMiner, RanksByTheLastOutput) {
 
 TEST(Miner, AnUnknownNameIsAnError) {
   expect_error([] { make_miner("tompson"); }, {"mining.miner", "nearest is 'thompson'"});
+}
+
+TEST(ClassShares, CountCropsAndBeginWithTheClassMinedMost) {
+  ImageSet outliers{
+      "", at::zeros({4, 1, 1, 1}, at::kByte), at::tensor({2, 0, 1, 2}, at::kLong), {"a", "b", "c", "d"}};
+  const std::vector<ClassShare> shares =
+      class_shares(outliers, pool_of({0, 1, 2, 3, 3, 1, 1, 1}), pool_of({1, 0, 3, 3}));
+  ASSERT_EQ(shares.size(), 4u);
+  const std::tuple<const char*, double, double> expected[] = {
+      {"c", 0.375, 0.75}, {"a", 0.5, 0.25}, {"b", 0.125, 0}, {"d", 0, 0}};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(shares[i].name, std::get<0>(expected[i]));
+    EXPECT_DOUBLE_EQ(shares[i].pool, std::get<1>(expected[i]));
+    EXPECT_DOUBLE_EQ(shares[i].mined, std::get<2>(expected[i]));
+  }
+  outliers.labels = at::Tensor();
+  EXPECT_TRUE(class_shares(outliers, pool_of({0}), pool_of({0})).empty());
+}
+
+TEST(ClassShares, AreBounded) {
+  ImageSet outliers{"", at::zeros({1000, 1, 1, 1}, at::kByte), at::arange(1000), {}};
+  for (int i = 0; i < 1000; ++i) outliers.class_names.push_back(std::to_string(i));
+  const std::vector<ClassShare> shares = class_shares(outliers, pool_of({5, 999, 7}), pool_of({999}));
+  EXPECT_EQ(shares.size(), 24u);
+  EXPECT_EQ(shares[0].name, "999");
 }
 
 }  // namespace

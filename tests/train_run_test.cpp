@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/file.h"
+#include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "detect/detector.h"
@@ -73,6 +74,30 @@ TEST(Run, LeavesAFolderThatAnotherRunRepeats) {
   start_run(points(), folder / "b", false, kCpu);
   expect_same_run(folder / "a", folder / "b");
   EXPECT_EQ(metrics(folder / "a/metrics.jsonl").size(), 3u);
+}
+
+TEST(Run, KeepsTheScoresThatTheResultsAreMadeOf) {
+  TemporaryFolder folder;
+  const RunOutcome outcome = start_run(points(), folder / "a", false, kCpu);
+  const auto scores = [&](const char* name) {
+    return to_floats(read_npy(folder / "a/scores" + "/" + name + ".npy"));
+  };
+  const OodMetrics metrics = ood_metrics(scores("id"), scores("far"));
+  ASSERT_EQ(scores("id").size(), 100u);
+  EXPECT_EQ(metrics.fpr95, outcome.results->sets[0].metrics.fpr95);
+  EXPECT_EQ(metrics.auroc, outcome.results->sets[0].metrics.auroc);
+  EXPECT_FALSE(fs::exists(folder / "a/gallery"));  // points have no pictures
+}
+
+TEST(Run, RefusesNamesOfTestSetsThatCannotBeFiles) {
+  TemporaryFolder folder;
+  for (const std::string& name :
+       {std::string("id"), std::string("a/b"), std::string(201, 'x'), std::string("a\0b", 3)}) {
+    Config config = points();
+    config.data.ood = {name + "=world2d:ood:10"};
+    expect_error([&] { start_run(config, folder / "a", false, kCpu); }, {"data.ood", "choose another name"});
+    EXPECT_FALSE(fs::exists(folder / "a"));
+  }
 }
 
 TEST(Run, TheThresholdKeeps95PercentOfTheValidationImages) {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <set>
 
+#include "report/epoch_plot.h"
 #include "report/html.h"
 #include "report/page.h"
-#include "report/run_report.h"
 
 namespace poem {
 namespace {
@@ -27,26 +27,28 @@ std::vector<std::string> names_of(const std::vector<RunData>& runs) {
   return names;
 }
 
-std::string figure(double share) { return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : "–"; }
-
 class Comparison {
  public:
   explicit Comparison(const std::vector<RunData>& runs)
       : runs_(runs),
         names_(names_of(runs)),
-        page_(fmt::format("{} runs compared", runs.size()), "", {"run.js"}) {}
+        page_(fmt::format("{} runs compared", runs.size()), fmt::format("{}", fmt::join(names_, " · ")),
+              {"run.js"}) {}
 
   std::string operator()() {
     page_.section("Verdict");
-    page_.add("<p class=\"verdict\">" + escape_html(verdict()) + "</p>\n");
-    add_notes();
+    page_.add(html_paragraph(verdict(), "verdict"));
+    page_.add(
+        html_paragraph("These are single runs: small differences between them may be chance.", "quiet"));
+    page_.add(html_notes(notes()));
     page_.add(html_table(means()));
     if (const Table table = by_set(); !table.rows.empty()) page_.add(html_table(table));
     add_curves();
     add_rocs();
     page_.section("Setup");
     const Table differences = config_differences();
-    page_.add(differences.rows.empty() ? "<p>The configs are the same.</p>\n" : html_table(differences));
+    page_.add(differences.rows.empty() ? html_paragraph("The configs are the same.")
+                                       : html_table(differences));
     return page_.html();
   }
 
@@ -61,19 +63,19 @@ class Comparison {
       return "Fewer than two of the runs have figures on test sets: there is nothing to rank.";
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
     std::string text =
-        fmt::format("Lowest mean FPR95: {} with {} %", names_[order[0]], figure(rank(order[0])));
+        fmt::format("Lowest mean FPR95: {} with {} %", names_[order[0]], in_percent(rank(order[0])));
     for (size_t i = 1; i < order.size(); ++i)
-      text += fmt::format("{} {} {} %", i == 1 ? ", before" : ",", names_[order[i]], figure(rank(order[i])));
+      text +=
+          fmt::format("{} {} {} %", i == 1 ? ", before" : ",", names_[order[i]], in_percent(rank(order[i])));
     return text + ".";
   }
 
-  void add_notes() {
-    std::string items;
+  std::vector<std::string> notes() const {
+    std::vector<std::string> all;
     for (size_t i = 0; i < runs_.size(); ++i) {
-      for (const std::string& note : runs_[i].notes)
-        items += "<li>" + escape_html(names_[i] + ": " + note) + "</li>\n";
+      for (const std::string& note : runs_[i].notes) all.push_back(names_[i] + ": " + note);
     }
-    if (!items.empty()) page_.add("<div class=\"note\"><ul>\n" + items + "</ul></div>\n");
+    return all;
   }
 
   Table means() const {
@@ -91,9 +93,9 @@ class Comparison {
       OodMetrics m;
       m.fpr95 = m.auroc = m.aupr_in = m.aupr_out = NAN;
       if (runs_[i].results) m = runs_[i].results->mean;
-      table.rows.push_back({names_[i], figure(m.fpr95), figure(m.auroc), figure(m.aupr_in),
-                            figure(m.aupr_out),
-                            figure(runs_[i].results ? runs_[i].results->id_accuracy.value_or(NAN) : NAN),
+      table.rows.push_back({names_[i], in_percent(m.fpr95), in_percent(m.auroc), in_percent(m.aupr_in),
+                            in_percent(m.aupr_out),
+                            in_percent(runs_[i].results ? runs_[i].results->id_accuracy.value_or(NAN) : NAN),
                             std::to_string(runs_[i].epochs.size()), runs_[i].setting("seed")});
     }
     return table;
@@ -121,39 +123,28 @@ class Comparison {
         if (run.results) {
           for (const auto& [name, metrics] : run.results->sets) fpr95 = name == set ? metrics.fpr95 : fpr95;
         }
-        row.push_back(figure(fpr95));
+        row.push_back(in_percent(fpr95));
       }
       table.rows.push_back(row);
     }
     return table;
   }
 
-  void add_curve(json& pieces, const char* title, const json& axis, const char* pointer) const {
-    json series = json::array();
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      const std::vector<double> values = runs_[i].by_epoch(pointer);
-      if (std::none_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); })) continue;
-      series.push_back({{"label", names_[i]},
-                        {"x", runs_[i].epoch_numbers()},
-                        {"y", values},
-                        {"ink", 1 + i % 7},
-                        {"dash", i}});
-    }
-    if (series.empty()) return;
-    json piece = {{"kind", "lines"}, {"title", title}, {"y", axis}, {"series", series}};
-    piece["x"] = {{"label", "epoch"}, {"whole", true}};
-    pieces.push_back(std::move(piece));
+  void add_curve(json& pieces, const char* title, const json& y_axis, const char* pointer) const {
+    std::vector<EpochSeries> series;
+    for (size_t i = 0; i < runs_.size(); ++i)
+      series.push_back({names_[i], runs_[i].epoch_numbers(), runs_[i].by_epoch(pointer)});
+    add_epoch_plot(pieces, title, y_axis, series);
   }
 
   void add_curves() {
-    const auto shares = [](const char* label) { return json{{"label", label}, {"percent", true}}; };
     json pieces = json::array();
-    add_curve(pieces, "Mean FPR95 of the test sets", shares("FPR95"), "/results/mean/fpr95");
-    add_curve(pieces, "Loss", json{{"label", "loss"}}, "/loss");
-    add_curve(pieces, "Accuracy in training", shares("accuracy"), "/train_accuracy");
-    add_curve(pieces, "Accuracy on held-out ID images", shares("accuracy"), "/validation_accuracy");
-    add_curve(pieces, "Distance of mined outliers from the boundary",
-              json{{"label", "mean |wᵀφ|"}, {"low", 0}}, "/mining/mined_abs_logit");
+    add_curve(pieces, "Mean FPR95 of the test sets", share_axis("FPR95"), "/results/mean/fpr95");
+    add_curve(pieces, "Loss", {{"label", "loss"}}, "/loss");
+    add_curve(pieces, "Accuracy in training", share_axis("accuracy"), "/train_accuracy");
+    add_curve(pieces, "Accuracy on held-out ID images", share_axis("accuracy"), "/validation_accuracy");
+    add_curve(pieces, "Distance of mined outliers from the boundary", {{"label", "mean |wᵀφ|"}, {"low", 0}},
+              "/mining/mined_abs_logit");
     if (pieces.empty()) return;
     page_.section("Training");
     page_.draw({{"kind", "grid"}, {"pieces", pieces}});

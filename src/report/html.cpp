@@ -65,6 +65,17 @@ std::string html_table(const Table& table) {
   return html + "</tbody></table></div>\n";
 }
 
+std::string html_paragraph(const std::string& text, const std::string& style) {
+  return fmt::format("<p{}>{}</p>\n", style.empty() ? "" : " class=\"" + style + "\"", escape_html(text));
+}
+
+std::string html_notes(const std::vector<std::string>& notes) {
+  if (notes.empty()) return "";
+  std::string items;
+  for (const std::string& note : notes) items += "<li>" + escape_html(note) + "</li>\n";
+  return "<div class=\"note\"><ul>\n" + items + "</ul></div>\n";
+}
+
 std::string html_list(const std::vector<std::pair<std::string, std::string>>& entries) {
   std::string html = "<dl>\n";
   for (const auto& [name, content] : entries)

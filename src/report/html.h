@@ -26,6 +26,12 @@ struct Table {
 // A table that scrolls sideways where it is too wide; its columns sort when their titles are pressed.
 std::string html_table(const Table& table);
 
+// A paragraph in one of the styles of report.css: verdict, quiet or none.
+std::string html_paragraph(const std::string& text, const std::string& style = "");
+
+// A box of remarks that a reader should not miss; nothing where there are none.
+std::string html_notes(const std::vector<std::string>& notes);
+
 // Names and what belongs to them.
 std::string html_list(const std::vector<std::pair<std::string, std::string>>& entries);
 

@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/output_files.h"
 #include "core/progress.h"
+#include "report/epoch_plot.h"
 #include "report/html.h"
 #include "report/page.h"
 
@@ -19,14 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::string paragraph(const std::string& text, const char* style = "") {
-  return fmt::format("<p class=\"{}\">{}</p>\n", style, escape_html(text));
-}
-
 std::string percent(double share) {
   return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "–";
 }
-std::string figure(double share) { return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : "–"; }
 
 double share_from(const std::vector<float>& ascending, double threshold) {
   const auto first = std::lower_bound(ascending.begin(), ascending.end(), threshold);
@@ -65,47 +61,31 @@ std::string words_on_results(const RunData& run) {
   return text;
 }
 
-// A plot over epochs; nothing where no epoch has a figure of it.
-struct Curve {
-  const char *label, *pointer;
-};
+// Names and JSON pointers of figures that every epoch may have.
+using Curves = std::vector<std::pair<const char*, const char*>>;
 
-void add_curves(json& grid, const RunData& run, const char* title, json y_axis,
-                const std::vector<Curve>& curves) {
-  json series = json::array();
-  for (const Curve& curve : curves) {
-    const std::vector<double> values = run.by_epoch(curve.pointer);
-    if (std::none_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); })) continue;
-    series.push_back({{"label", curve.label}, {"x", run.epoch_numbers()}, {"y", values}});
-  }
-  if (series.empty()) return;
-  json piece = {{"kind", "lines"}, {"title", title}, {"series", series}};
-  piece["x"] = {{"label", "epoch"}, {"whole", true}};
-  piece["y"] = std::move(y_axis);
-  grid["pieces"].push_back(std::move(piece));
+void add_curves(json& grid, const RunData& run, const char* title, const json& y_axis, const Curves& curves) {
+  std::vector<EpochSeries> series;
+  for (const auto& [label, pointer] : curves)
+    series.push_back({label, run.epoch_numbers(), run.by_epoch(pointer)});
+  add_epoch_plot(grid["pieces"], title, y_axis, series);
 }
 
 json new_grid() { return {{"kind", "grid"}, {"pieces", json::array()}}; }
 
 void draw_grid(Page& page, const char* title, const json& grid) {
   if (grid["pieces"].empty()) return;
-  if (*title != '\0') page.section(title);
+  page.section(title);
   page.draw(grid);
 }
 
-json share_axis(const char* label) { return {{"label", label}, {"percent", true}}; }
-
 void add_verdict(Page& page, const RunData& run) {
   page.section("Verdict");
-  page.add(paragraph(verdict(run), "verdict"));
-  if (!run.notes.empty()) {
-    std::string items;
-    for (const std::string& note : run.notes) items += "<li>" + escape_html(note) + "</li>\n";
-    page.add("<div class=\"note\"><ul>\n" + items + "</ul></div>\n");
-  }
+  page.add(html_paragraph(verdict(run), "verdict"));
+  page.add(html_notes(run.notes));
   if (run.results) page.add(results_table(*run.results));
   if (run.results_epoch > 0)
-    page.add(paragraph(fmt::format("Figures after epoch {}.", run.results_epoch), "quiet"));
+    page.add(html_paragraph(fmt::format("Figures after epoch {}.", run.results_epoch), "quiet"));
 }
 
 void add_scores(Page& page, const RunData& run) {
@@ -124,16 +104,16 @@ void add_scores(Page& page, const RunData& run) {
 void add_training(Page& page, const RunData& run) {
   json grid = new_grid();
   add_curves(grid, run, "Loss", {{"label", "loss"}},
-             {{"whole", "/loss"},
-              {"classification", "/classification_loss"},
-              {"regularisation", "/regularisation"}});
+             {{"whole", "/loss"}, {"classification", "/classification_loss"}});
+  add_curves(grid, run, "Regularisation, before its weight β", {{"label", "L_reg"}},
+             {{"regularisation", "/regularisation"}});
   add_curves(grid, run, "Energy while training", {{"label", "E(x)"}},
              {{"ID images", "/id_energy"}, {"mined outliers", "/outlier_energy"}});
   add_curves(grid, run, "Accuracy", share_axis("accuracy"),
              {{"training", "/train_accuracy"},
               {"validation", "/validation_accuracy"},
               {"ID test", "/results/id_accuracy"}});
-  add_curves(grid, run, "FPR95 and AUROC, means of the test sets", share_axis(""),
+  add_curves(grid, run, "Mean FPR95 and AUROC", share_axis(""),
              {{"FPR95", "/results/mean/fpr95"}, {"AUROC", "/results/mean/auroc"}});
   add_curves(grid, run, "Learning rate", {{"label", "learning rate"}}, {{"learning rate", "/learning_rate"}});
   draw_grid(page, "Training", grid);
@@ -194,7 +174,7 @@ void add_mining(Page& page, const RunData& run) {
              {"first", frames.size() - 1}});
 }
 
-// One line under a tile, and a longer one for who cannot see it.
+// What stands under each tile, in lines.
 json captions(const Sheet& sheet) {
   json tiles = json::array();
   for (const json& tile : sheet.list["tiles"]) {
@@ -255,27 +235,28 @@ void add_gallery(Page& page, const RunData& run) {
   if (!tabs.empty()) page.draw({{"kind", "tabs"}, {"label", "Test images"}, {"tabs", tabs}});
 }
 
+const Curves kPhases = {
+    {"mining", "/seconds/mine"}, {"training", "/seconds/train"}, {"queue and posterior", "/seconds/queue"}};
+
+double total(const RunData& run, const char* pointer) {
+  double sum = 0;
+  for (double value : run.by_epoch(pointer)) sum += std::isfinite(value) ? value : 0;
+  return sum;
+}
+
 void add_time(Page& page, const RunData& run) {
-  json names = json::array(), seconds = json::array();
-  for (const auto& [title, pointer] : {std::pair("mining", "/seconds/mine"),
-                                       {"training", "/seconds/train"},
-                                       {"queue and posterior", "/seconds/queue"}}) {
-    double sum = 0;
-    for (double value : run.by_epoch(pointer)) sum += std::isfinite(value) ? value : 0;
-    names.push_back(title);
-    seconds.push_back(sum);
+  if (run.epochs.empty()) return;
+  json bars = {{"kind", "bars"}, {"title", "Seconds by phase, whole run"}};
+  json seconds = json::array();
+  for (const auto& [name, pointer] : kPhases) {
+    bars["names"].push_back(name);
+    seconds.push_back(total(run, pointer));
   }
+  bars["x"] = {{"label", "seconds"}};
+  bars["series"] = {{{"label", "seconds"}, {"values", seconds}}};
   json grid = new_grid();
-  if (!run.epochs.empty()) {
-    json bars = {{"kind", "bars"}, {"title", "Seconds by phase, whole run"}, {"names", names}};
-    bars["x"] = {{"label", "seconds"}};
-    bars["series"] = {{{"label", "seconds"}, {"values", seconds}}};
-    grid["pieces"].push_back(bars);
-  }
-  add_curves(grid, run, "Seconds by epoch", {{"label", "seconds"}, {"low", 0}},
-             {{"mining", "/seconds/mine"},
-              {"training", "/seconds/train"},
-              {"queue and posterior", "/seconds/queue"}});
+  grid["pieces"].push_back(bars);
+  add_curves(grid, run, "Seconds by epoch", {{"label", "seconds"}, {"low", 0}}, kPhases);
   draw_grid(page, "Time", grid);
 }
 
@@ -333,24 +314,23 @@ std::string results_table(const Results& results) {
               {}};
   const auto add = [&](const std::string& name, const OodMetrics& m, const std::string& id,
                        const std::string& ood) {
-    table.rows.push_back({name, figure(m.fpr95), figure(m.auroc), figure(m.aupr_in), figure(m.aupr_out),
-                          figure(m.detection_error), id, ood});
+    table.rows.push_back({name, in_percent(m.fpr95), in_percent(m.auroc), in_percent(m.aupr_in),
+                          in_percent(m.aupr_out), in_percent(m.detection_error), id, ood});
   };
   for (const auto& [name, m] : results.sets)
     add(name, m, std::to_string(m.id_count), std::to_string(m.ood_count));
   add("mean", results.mean, "", "");
   std::string html = html_table(table);
-  if (results.id_accuracy) html += paragraph(fmt::format("ID accuracy {} %.", figure(*results.id_accuracy)));
+  if (results.id_accuracy)
+    html += html_paragraph(fmt::format("ID accuracy {} %.", in_percent(*results.id_accuracy)));
   return html;
 }
 
 std::string run_report(const RunData& run) {
   const std::string name = fs::path(run.folder).lexically_normal().filename().string();
   double seconds = 0;
-  for (const char* phase : {"/seconds/mine", "/seconds/train", "/seconds/queue"}) {
-    for (double value : run.by_epoch(phase)) seconds += std::isfinite(value) ? value : 0;
-  }
-  Page page(name.empty() ? run.folder : name,
+  for (const auto& phase : kPhases) seconds += total(run, phase.second);
+  Page page("Run " + (name.empty() ? run.folder : name),
             fmt::format("{} · {} · seed {} · {} epochs in {}", run.setting("mining.miner"),
                         run.setting("network.name"), run.setting("seed"), run.epochs.size(),
                         duration_text(seconds)),

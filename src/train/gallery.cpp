@@ -28,7 +28,7 @@ bool has_pictures(const ImageSet& images) {
 void write_sheet(const std::string& folder, const std::string& name, std::vector<at::Tensor> tiles,
                  const json& captions) {
   if (tiles.empty()) return;
-  const at::Tensor& first = tiles.front();
+  const at::Tensor first = tiles.front();
   while (tiles.size() % kColumns != 0) tiles.push_back(at::zeros_like(first));
   std::vector<at::Tensor> rows;
   for (size_t i = 0; i < tiles.size(); i += kColumns)

@@ -7,21 +7,22 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 AXE = HERE / "node_modules/axe-core/axe.min.js"
+REMEDY = "'make test' installs it (or: make setup-tests)"
 
 try:
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 except ImportError:
-    sys.exit("browser test: python3-selenium is missing: 'make test' installs it (scripts/install-packages tests)")
+    sys.exit(f"browser test: python3-selenium is missing: {REMEDY}")
 
 
 class Browser:
     def __init__(self):
         for command in ("chromium", "chromedriver"):
             if shutil.which(command) is None:
-                sys.exit(f"browser test: {command} is missing: 'make test' installs it (scripts/install-packages tests)")
+                sys.exit(f"browser test: {command} is missing: {REMEDY}")
         if not AXE.exists():
-            sys.exit("browser test: axe-core is missing: 'make test' installs it (npm ci in tests/browser)")
+            sys.exit(f"browser test: axe-core is missing: {REMEDY}")
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
         # No sandbox: tests run as root in containers, on pages we wrote ourselves.
@@ -74,7 +75,8 @@ class Browser:
     def axe(self):
         """Serious findings of axe, in words."""
         self.run(AXE.read_text())
-        found = self.driver.execute_async_script("axe.run().then(arguments[0], (e) => arguments[0]({error: String(e)}))")
+        found = self.driver.execute_async_script(
+            "axe.run().then(arguments[0], (error) => arguments[0]({error: String(error)}))")
         if "error" in found:
             return [found["error"]]
         return [f'{rule["id"]} ({rule["impact"]}): {rule["help"]}: {rule["nodes"][0]["html"][:200]}'

@@ -73,10 +73,12 @@ class Report:
             above = sum(score >= threshold for score in self.scores[name])
             total = len(self.scores[name])
             expected = [f"{100 * above / total:.2f} %", str(above), str(total - above)]
-            check([fpr, kept, rejected] == expected, f"{moved_by}: {name} at {threshold}: {fpr, kept, rejected}, not {expected}")
+            check([fpr, kept, rejected] == expected,
+                  f"{moved_by}: {name} at {threshold}: {fpr, kept, rejected}, not {expected}")
         above = sum(score >= threshold for score in self.scores["id"])
         sentence = self.browser.run("return document.getElementById('threshold-summary').textContent")
-        words = f"Keeps {100 * above / len(self.scores['id']):.1f} % of the ID images ({above} of {len(self.scores['id'])})"
+        total = len(self.scores["id"])
+        words = f"Keeps {100 * above / total:.1f} % of the ID images ({above} of {total})"
         check(words in sentence, f"{moved_by}: '{words}' is not in '{sentence}'")
 
 
@@ -88,7 +90,8 @@ def poem(program, *arguments):
 def check_plots(browser):
     """Every piece is drawn, has marks, and tells in words and as a table what it shows."""
     plots = browser.run("""
-        return [...document.querySelectorAll("[data-piece]")].map((place) => [place.dataset.piece, place.querySelectorAll("svg, canvas").length])""")
+        return [...document.querySelectorAll("[data-piece]")].map(
+          (place) => [place.dataset.piece, place.querySelectorAll("svg, canvas").length])""")
     check(len(plots) == 7, f"{len(plots)} pieces")
     for piece, count in plots:
         check(count > 0, f"piece {piece} shows nothing")
@@ -96,7 +99,8 @@ def check_plots(browser):
         return [...document.querySelectorAll("figure.plot")].map((figure) => {
           const svg = figure.querySelector("svg[role=img]");
           return {title: figure.querySelector("figcaption").textContent, label: svg.getAttribute("aria-label"),
-                  marks: [...svg.querySelectorAll(".series, .area, .bar, .dot")].filter((mark) => mark.getAttribute("d") !== "").length,
+                  marks: [...svg.querySelectorAll(".series, .area, .bar, .dot")].filter(
+                    (mark) => mark.getAttribute("d") !== "").length,
                   broken: /NaN|undefined/.test(svg.outerHTML), table: figure.querySelector("details") !== null,
                   width: svg.getBoundingClientRect().width};
         })""")
@@ -132,14 +136,16 @@ def check_threshold(browser, report):
     seen = set()
     for offset in (-60, 15, 40):
         browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", area)
-        ActionChains(browser.driver).move_to_element(area).click_and_hold().move_by_offset(offset, 5).release().perform()
+        pointer = ActionChains(browser.driver).move_to_element(area)
+        pointer.click_and_hold().move_by_offset(offset, 5).release().perform()
         seen.add(report.threshold())
         report.expect_counts("dragged")
     check(len(seen) == 3, f"dragging to three places gave thresholds {seen}")
     button = browser.driver.find_element(By.XPATH, "//button[text()='95 % of ID kept']")
     browser.run("arguments[0].click()", button)
     ids = sorted(report.scores["id"], reverse=True)
-    check(report.threshold() == ids[-(-95 * len(ids) // 100) - 1], "95 % of ID: not the largest threshold that keeps them")
+    last_kept = ids[-(-95 * len(ids) // 100) - 1]
+    check(report.threshold() == last_kept, "95 % of ID: not the largest threshold that keeps them")
     report.expect_counts("button")
 
 
@@ -153,7 +159,8 @@ def check_controls(browser):
     slider = browser.driver.find_element(By.CSS_SELECTOR, "input[aria-label='Epoch of the mined outliers']")
     slider.send_keys(Keys.HOME)
     check("epoch 1" in slider.get_attribute("aria-valuetext"), "the slider of the mined outliers does not move")
-    column = "return [...document.querySelector('table.sortable').tBodies[0].rows].map((row) => row.cells[1].textContent)"
+    column = ("return [...document.querySelector('table.sortable').tBodies[0].rows]"
+              ".map((row) => row.cells[1].textContent)")
     press = "document.querySelector('table.sortable').tHead.rows[0].cells[1].querySelector('button').click()"
     browser.run(press)
     up = [float(cell) for cell in browser.run(column)]
@@ -223,7 +230,8 @@ def check_size_and_speed(browser, program, run, folder):
         paints.append(browser.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000)
     check(not browser.complaints(), "the large report complains")
     megabytes = (big / "report.html").stat().st_size / 1e6
-    print(f"6 x 10,000 scores: written in {min(seconds):.2f} s, first paint after {min(paints):.2f} s, {megabytes:.2f} MB")
+    print(f"6 x 10,000 scores: written in {min(seconds):.2f} s, first paint after {min(paints):.2f} s, "
+          f"{megabytes:.2f} MB")
     check(min(seconds) < 2, f"took {seconds} s to write")
     check(min(paints) < 1, f"took {paints} s to paint")
     check(megabytes < 8, f"{megabytes} MB")
@@ -257,9 +265,9 @@ def write_screenshots(program, run, folder):
     poem(program, "report", run)
     with Browser() as browser:
         browser.open(page)
-        browser.screenshot(folder / "report-light.png", 1200, 1500)
-        browser.screenshot(folder / "report-dark.png", 1200, 1500, dark=True)
-        browser.screenshot(folder / "report-phone.png", 390, 1500)
+        browser.screenshot(folder / "report-light.png", 1200, 1320)
+        browser.screenshot(folder / "report-dark.png", 1200, 1320, dark=True)
+        browser.screenshot(folder / "report-phone.png", 390, 1320)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 expect_ok --version
 expect_words "$logs/out" "poem "
 expect_ok --help
-commands="demo train eval study toy theory metrics posthoc mine data pack info config"
+commands="demo train eval report study toy theory metrics posthoc mine data pack info config"
 for command in $commands; do
   expect_words "$logs/out" "  $command "
 done

@@ -32,6 +32,8 @@ expect_finished() { # RUN REFERENCE
   # All but the seconds; every epoch once.
   cmp <(sed 's/"seconds":{[^}]*}//' "$1/metrics.jsonl") <(sed 's/"seconds":{[^}]*}//' "$2/metrics.jsonl")
   expect_same "$(grep -o '"epoch":[0-9]*' "$1/metrics.jsonl" | tr '\n' ' ')" '"epoch":1 "epoch":2 "epoch":3 "epoch":4 '
+  diff -r "$1/gallery" "$2/gallery" || fail "the pictures of $1 and $2 differ"
+  expect_same "$(ls "$1/gallery" | wc -l)" 8 # four epochs, each a sheet and its list
   expect_same "$(find "$1" -name '*.tmp' -o -name '*.part')" ""
 }
 

@@ -3,13 +3,14 @@
 // HTML: every text becomes a text node.
 "use strict";
 
-const pieces = {};  // by kind: a function from the piece's data to an element
+const pieces = {}; // by kind: a function from the piece's data to an element
 
 // ---------------------------------------------------------------------------------------------------------- elements
 
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+    if (value !== undefined && value !== null && value !== false)
+      node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return node;
@@ -51,8 +52,10 @@ function numbers(list) {
 function shortNumber(value) {
   if (!Number.isFinite(value)) return value === Infinity ? "∞" : value === -Infinity ? "−∞" : "–";
   const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-4 || size >= 1e7)
-    ? value.toExponential(2) : String(Number(value.toPrecision(size >= 1000 ? 7 : 4)));
+  const text =
+    size !== 0 && (size < 1e-4 || size >= 1e7)
+      ? value.toExponential(2)
+      : String(Number(value.toPrecision(size >= 1000 ? 7 : 4)));
   return text.replace("-", "−");
 }
 
@@ -62,10 +65,14 @@ const axisNumber = (axis, value) => (axis.percent ? percent(value) : shortNumber
 const tickText = (axis, value) => (axis.percent ? `${shortNumber(100 * value)} %` : shortNumber(value));
 
 function extent(lists) {
-  let low = Infinity, high = -Infinity;
+  let low = Infinity,
+    high = -Infinity;
   for (const list of lists) {
     for (const value of list) {
-      if (Number.isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
+      if (Number.isFinite(value)) {
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
     }
   }
   return low <= high ? [low, high] : [0, 1];
@@ -75,12 +82,14 @@ function extent(lists) {
 function ticks(low, high, log, most) {
   const list = [];
   if (log) {
-    const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
+    const first = Math.ceil(Math.log10(low) - 1e-9),
+      last = Math.floor(Math.log10(high) + 1e-9);
     const step = Math.max(1, Math.ceil((last - first + 1) / most));
     for (let power = first; power <= last; power += step) list.push(10 ** power);
     return list;
   }
-  const rough = (high - low) / most, unit = 10 ** Math.floor(Math.log10(rough));
+  const rough = (high - low) / most,
+    unit = 10 ** Math.floor(Math.log10(rough));
   const step = unit * [1, 2, 5, 10].find((factor) => factor * unit >= rough * (1 - 1e-9));
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) list.push(i * step);
   return list;
@@ -89,8 +98,9 @@ function ticks(low, high, log, most) {
 // Where the values of an axis lie between two pixels.
 function scale({low, high, log}, from, to) {
   const unit = log ? Math.log10 : (value) => value;
-  const a = unit(low), b = unit(high);
-  return (value) => from + (to - from) * (unit(value) - a) / (b - a);
+  const a = unit(low),
+    b = unit(high);
+  return (value) => from + ((to - from) * (unit(value) - a)) / (b - a);
 }
 
 // The axis as the data wants it where the piece does not say.
@@ -100,7 +110,10 @@ function fitAxis(axis, lists) {
   const margin = axis.log || axis.tight ? 0 : (axis.margin ?? 0.04) * (high - low || Math.abs(high) || 1);
   low = axis.low ?? (low >= 0 && low - margin < 0 && !axis.log ? 0 : low - margin);
   high = axis.high ?? high + margin;
-  if (!(high > low)) { low = axis.log ? low / 2 : low - 0.5; high = axis.log ? high * 2 : high + 0.5; }
+  if (!(high > low)) {
+    low = axis.log ? low / 2 : low - 0.5;
+    high = axis.log ? high * 2 : high + 0.5;
+  }
   return {...axis, low, high};
 }
 
@@ -112,9 +125,19 @@ let figureNumber = 0;
 // table() is {columns, rows} and is asked for when somebody opens it.
 function figure({title, description, legend, table, readout}, draw) {
   const svg = mark("svg", {role: "img", "aria-label": description});
-  const whole = element("figure", {class: "plot"}, element("figcaption", {}, title), legend, svg, readout,
-                        table ? lazyTable(title, table) : null);
-  onWidth(svg, (width) => { svg.replaceChildren(); draw(svg, width); });
+  const whole = element(
+    "figure",
+    {class: "plot"},
+    element("figcaption", {}, title),
+    legend,
+    svg,
+    readout,
+    table ? lazyTable(title, table) : null,
+  );
+  onWidth(svg, (width) => {
+    svg.replaceChildren();
+    draw(svg, width);
+  });
   return whole;
 }
 
@@ -129,25 +152,54 @@ function lazyTable(title, table) {
 // {columns: [title], rows: [[cell]]} as a table that scrolls and sorts.
 function dataTable(caption, {columns, rows}) {
   const cell = (value) => (typeof value === "number" ? shortNumber(value) : value);
-  const table = element("table", {},
+  const table = element(
+    "table",
+    {},
     element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, columns.map((title) => element("th", {scope: "col"}, title)))),
-    element("tbody", {}, rows.map((row) => element("tr", {}, row.map(
-      (value, i) => (i ? element("td", {}, cell(value)) : element("th", {scope: "row"}, cell(value))))))));
+    element(
+      "thead",
+      {},
+      element(
+        "tr",
+        {},
+        columns.map((title) => element("th", {scope: "col"}, title)),
+      ),
+    ),
+    element(
+      "tbody",
+      {},
+      rows.map((row) =>
+        element(
+          "tr",
+          {},
+          row.map((value, i) => (i ? element("td", {}, cell(value)) : element("th", {scope: "row"}, cell(value)))),
+        ),
+      ),
+    ),
+  );
   makeSortable(table);
   return element("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption}, table);
 }
 
 function legend(series, shape) {
   if (series.length < 2) return null;
-  return element("ul", {class: "legend"}, series.map((one, i) => element("li", {},
-    mark("svg", {class: `ink-${inkOf(one, i)}`, viewBox: "0 0 22 10", "aria-hidden": "true"}, shape(one, i)),
-    one.label)));
+  return element(
+    "ul",
+    {class: "legend"},
+    series.map((one, i) =>
+      element(
+        "li",
+        {},
+        mark("svg", {class: `ink-${inkOf(one, i)}`, viewBox: "0 0 22 10", "aria-hidden": "true"}, shape(one, i)),
+        one.label,
+      ),
+    ),
+  );
 }
 
 // Colour never stands alone: lines differ in their dashes as well.
 const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
-const inkOf = (one, i) => one.ink ?? 1 + i % 7;
+const inkOf = (one, i) => one.ink ?? 1 + (i % 7);
 const dashOf = (one, i) => DASHES[(one.dash ?? i) % DASHES.length];
 
 // Axes inside a picture of this width. Returns the scales x and y, the inner
@@ -156,25 +208,46 @@ function axes(svg, width, height, xAxis, yAxis) {
   const yTicks = ticks(yAxis.low, yAxis.high, yAxis.log, 5);
   const widest = Math.max(...yTicks.map((tick) => tickText(yAxis, tick).length), 2);
   const box = {left: 14 + 7 * widest + (yAxis.label ? 16 : 0), right: width - 10, top: 10, bottom: height - 40};
-  const x = scale(xAxis, box.left, box.right), y = scale(yAxis, box.bottom, box.top);
+  const x = scale(xAxis, box.left, box.right),
+    y = scale(yAxis, box.bottom, box.top);
   const id = `clip${++figureNumber}`;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   for (const tick of yTicks) {
-    svg.append(mark("path", {class: "grid-line", d: `M${box.left} ${y(tick)}H${box.right}`}),
-               mark("text", {x: box.left - 6, y: y(tick) + 4, "text-anchor": "end"}, tickText(yAxis, tick)));
+    svg.append(
+      mark("path", {class: "grid-line", d: `M${box.left} ${y(tick)}H${box.right}`}),
+      mark("text", {x: box.left - 6, y: y(tick) + 4, "text-anchor": "end"}, tickText(yAxis, tick)),
+    );
   }
-  for (const tick of ticks(xAxis.low, xAxis.high, xAxis.log, Math.max(2, Math.floor((box.right - box.left) / 70)))) {
+  for (const tick of ticks(
+    xAxis.low,
+    xAxis.high,
+    xAxis.log,
+    Math.max(2, Math.floor((box.right - box.left) / 70)),
+  )) {
     if (xAxis.whole && !Number.isInteger(tick)) continue;
-    svg.append(mark("path", {class: "grid-line", d: `M${x(tick)} ${box.top}V${box.bottom}`}),
-               mark("text", {x: x(tick), y: box.bottom + 16, "text-anchor": "middle"}, tickText(xAxis, tick)));
+    svg.append(
+      mark("path", {class: "grid-line", d: `M${x(tick)} ${box.top}V${box.bottom}`}),
+      mark("text", {x: x(tick), y: box.bottom + 16, "text-anchor": "middle"}, tickText(xAxis, tick)),
+    );
   }
-  svg.append(mark("path", {class: "axis", d: `M${box.left} ${box.top}V${box.bottom}H${box.right}`}),
-             mark("text", {x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle"}, xAxis.label ?? ""),
-             mark("text", {transform: `translate(11 ${(box.top + box.bottom) / 2}) rotate(-90)`,
-                           "text-anchor": "middle"}, yAxis.label ?? ""));
+  svg.append(
+    mark("path", {class: "axis", d: `M${box.left} ${box.top}V${box.bottom}H${box.right}`}),
+    mark("text", {x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle"}, xAxis.label ?? ""),
+    mark(
+      "text",
+      {transform: `translate(11 ${(box.top + box.bottom) / 2}) rotate(-90)`, "text-anchor": "middle"},
+      yAxis.label ?? "",
+    ),
+  );
   const inside = mark("g", {"clip-path": `url(#${id})`});
-  svg.append(mark("clipPath", {id}, mark("rect", {x: box.left, y: box.top - 2, width: box.right - box.left,
-                                                  height: box.bottom - box.top + 4})), inside);
+  svg.append(
+    mark(
+      "clipPath",
+      {id},
+      mark("rect", {x: box.left, y: box.top - 2, width: box.right - box.left, height: box.bottom - box.top + 4}),
+    ),
+    inside,
+  );
   return {svg, x, y, box, inside};
 }
 
@@ -182,9 +255,11 @@ const heightFor = (width) => Math.round(Math.min(320, Math.max(190, 0.56 * width
 
 // A line through the points; what is no number leaves a gap.
 function linePath(x, y, xs, ys) {
-  let path = "", down = false;
+  let path = "",
+    down = false;
   for (let i = 0; i < xs.length; ++i) {
-    const px = x(xs[i]), py = y(ys[i]);
+    const px = x(xs[i]),
+      py = y(ys[i]);
     const drawn = Number.isFinite(px) && Number.isFinite(py);
     if (drawn) path += `${down ? "L" : "M"}${px.toFixed(1)} ${py.toFixed(1)}`;
     down = drawn;
@@ -196,16 +271,30 @@ function bandPath(x, y, xs, low, high) {
   const known = Array.from(xs.keys()).filter((i) => Number.isFinite(low[i]) && Number.isFinite(high[i]));
   const point = (i, values) => `${x(xs[i]).toFixed(1)} ${y(values[i]).toFixed(1)}`;
   if (known.length < 2) return "";
-  return `M${known.map((i) => point(i, high)).join("L")}L${known.reverse().map((i) => point(i, low)).join("L")}Z`;
+  return `M${known.map((i) => point(i, high)).join("L")}L${known
+    .reverse()
+    .map((i) => point(i, low))
+    .join("L")}Z`;
 }
 
 // {title, x, y: axes {label, low, high, log, percent, whole, tight}, series: [{label, x, y, low?, high?, ink?, dash?}]}:
 // lines, with bands where there is low and high. Moving over it reads off the values. `onPlot` is told of every drawing.
 pieces.lines = (piece) => {
-  const series = piece.series.map((one) => ({...one, xs: numbers(one.x), ys: numbers(one.y),
-                                            lows: numbers(one.low), highs: numbers(one.high)}));
-  const xAxis = fitAxis({tight: true, ...piece.x}, series.map((one) => one.xs));
-  const yAxis = fitAxis(piece.y, series.flatMap((one) => [one.ys, one.lows, one.highs]));
+  const series = piece.series.map((one) => ({
+    ...one,
+    xs: numbers(one.x),
+    ys: numbers(one.y),
+    lows: numbers(one.low),
+    highs: numbers(one.high),
+  }));
+  const xAxis = fitAxis(
+    {tight: true, ...piece.x},
+    series.map((one) => one.xs),
+  );
+  const yAxis = fitAxis(
+    piece.y,
+    series.flatMap((one) => [one.ys, one.lows, one.highs]),
+  );
   const readout = element("p", {class: "readout", "aria-hidden": "true"});
   const draw = (svg, width) => {
     const plot = axes(svg, width, piece.height ?? heightFor(width), xAxis, yAxis);
@@ -214,25 +303,50 @@ pieces.lines = (piece) => {
     }
     series.forEach((one, i) => {
       const group = mark("g", {class: `ink-${inkOf(one, i)}`});
-      if (one.lows.length) group.append(mark("path", {class: "band", d: bandPath(plot.x, plot.y, one.xs, one.lows, one.highs)}));
-      group.append(mark("path", {class: "series", "stroke-dasharray": dashOf(one, i), d: linePath(plot.x, plot.y, one.xs, one.ys)}));
+      if (one.lows.length)
+        group.append(mark("path", {class: "band", d: bandPath(plot.x, plot.y, one.xs, one.lows, one.highs)}));
+      group.append(
+        mark("path", {
+          class: "series",
+          "stroke-dasharray": dashOf(one, i),
+          d: linePath(plot.x, plot.y, one.xs, one.ys),
+        }),
+      );
       if (one.ys.filter(Number.isFinite).length === 1) group.append(dots(plot, one.xs, one.ys, 4));
       plot.inside.append(group);
     });
     readOff(svg, plot, series, xAxis, yAxis, readout);
     piece.onPlot?.(plot);
   };
-  return figure({
-    title: piece.title, readout, description: piece.description ?? describe(piece, series, yAxis),
-    legend: legend(series, (one, i) => mark("path", {d: "M0 5H22", stroke: "currentColor", "stroke-width": 2.5,
-                                                      "stroke-dasharray": dashOf(one, i)})),
-    table: () => seriesTable(piece, series),
-  }, draw);
+  return figure(
+    {
+      title: piece.title,
+      readout,
+      description: piece.description ?? describe(piece, series, yAxis),
+      legend: legend(series, (one, i) =>
+        mark("path", {
+          d: "M0 5H22",
+          stroke: "currentColor",
+          "stroke-width": 2.5,
+          "stroke-dasharray": dashOf(one, i),
+        }),
+      ),
+      table: () => seriesTable(piece, series),
+    },
+    draw,
+  );
 };
 
 function dots(plot, xs, ys, radius) {
-  return mark("g", {}, Array.from(xs, (x, i) => (Number.isFinite(x) && Number.isFinite(ys[i])
-    ? mark("circle", {class: "dot", cx: plot.x(x).toFixed(1), cy: plot.y(ys[i]).toFixed(1), r: radius}) : null)));
+  return mark(
+    "g",
+    {},
+    Array.from(xs, (x, i) =>
+      Number.isFinite(x) && Number.isFinite(ys[i])
+        ? mark("circle", {class: "dot", cx: plot.x(x).toFixed(1), cy: plot.y(ys[i]).toFixed(1), r: radius})
+        : null,
+    ),
+  );
 }
 
 // "Loss. x: epoch, y: loss. POEM from 2.3 to 0.4; random from 2.3 to 0.5."
@@ -248,13 +362,17 @@ function describe(piece, series, yAxis) {
 // One row a distinct x where the series share them, else one a point.
 function seriesTable(piece, series) {
   const rows = new Map();
-  series.forEach((one, i) => Array.from(one.xs).forEach((x, k) => {
-    if (!rows.has(x)) rows.set(x, [x, ...series.map(() => "")]);
-    const band = one.lows.length ? ` (${shortNumber(one.lows[k])} … ${shortNumber(one.highs[k])})` : "";
-    rows.get(x)[i + 1] = axisNumber(piece.y, one.ys[k]) + band;
-  }));
-  return {columns: [piece.x.label ?? "x", ...series.map((one) => one.label ?? piece.y.label ?? "y")],
-          rows: [...rows.values()].sort((a, b) => a[0] - b[0])};
+  series.forEach((one, i) =>
+    Array.from(one.xs).forEach((x, k) => {
+      if (!rows.has(x)) rows.set(x, [x, ...series.map(() => "")]);
+      const band = one.lows.length ? ` (${shortNumber(one.lows[k])} … ${shortNumber(one.highs[k])})` : "";
+      rows.get(x)[i + 1] = axisNumber(piece.y, one.ys[k]) + band;
+    }),
+  );
+  return {
+    columns: [piece.x.label ?? "x", ...series.map((one) => one.label ?? piece.y.label ?? "y")],
+    rows: [...rows.values()].sort((a, b) => a[0] - b[0]),
+  };
 }
 
 // A cursor at the nearest x under the pointer, and the values there in words.
@@ -262,7 +380,9 @@ function readOff(svg, plot, series, xAxis, yAxis, readout) {
   const cursor = mark("path", {class: "cursor"});
   plot.inside.append(cursor);
   svg.onpointermove = (event) => {
-    const at = (event.clientX - svg.getBoundingClientRect().left) * svg.viewBox.baseVal.width / svg.getBoundingClientRect().width;
+    const at =
+      ((event.clientX - svg.getBoundingClientRect().left) * svg.viewBox.baseVal.width) /
+      svg.getBoundingClientRect().width;
     let best = NaN;
     for (const one of series) {
       for (const x of one.xs) if (!(Math.abs(plot.x(x) - at) >= Math.abs(plot.x(best) - at))) best = x;
@@ -270,36 +390,62 @@ function readOff(svg, plot, series, xAxis, yAxis, readout) {
     if (!Number.isFinite(best)) return;
     cursor.setAttribute("d", `M${plot.x(best)} ${plot.box.top}V${plot.box.bottom}`);
     cursor.style.visibility = "visible";
-    const values = series.map((one) => [one.label, one.ys[Array.from(one.xs).indexOf(best)]])
-      .filter(([, y]) => Number.isFinite(y)).map(([label, y]) => `${series.length > 1 ? `${label} ` : ""}${axisNumber(yAxis, y)}`);
+    const values = series
+      .map((one) => [one.label, one.ys[Array.from(one.xs).indexOf(best)]])
+      .filter(([, y]) => Number.isFinite(y))
+      .map(([label, y]) => `${series.length > 1 ? `${label} ` : ""}${axisNumber(yAxis, y)}`);
     readout.textContent = `${xAxis.label ?? "x"} ${axisNumber(xAxis, best)}: ${values.join(", ")}`;
   };
-  svg.onpointerleave = () => { cursor.style.visibility = "hidden"; readout.textContent = ""; };
+  svg.onpointerleave = () => {
+    cursor.style.visibility = "hidden";
+    readout.textContent = "";
+  };
 }
 
 // {title, x, y, series: [{label, x, y, names?, ink?}]}: points; those with names are labelled.
 pieces.scatter = (piece) => {
   const series = piece.series.map((one) => ({...one, xs: numbers(one.x), ys: numbers(one.y)}));
-  const xAxis = fitAxis({margin: 0.08, ...piece.x}, series.map((one) => one.xs));
-  const yAxis = fitAxis({margin: 0.08, ...piece.y}, series.map((one) => one.ys));
+  const xAxis = fitAxis(
+    {margin: 0.08, ...piece.x},
+    series.map((one) => one.xs),
+  );
+  const yAxis = fitAxis(
+    {margin: 0.08, ...piece.y},
+    series.map((one) => one.ys),
+  );
   const draw = (svg, width) => {
     const plot = axes(svg, width, piece.height ?? heightFor(width), xAxis, yAxis);
     series.forEach((one, i) => {
       plot.inside.append(fill(dots(plot, one.xs, one.ys, one.names ? 5 : 3), {class: `ink-${inkOf(one, i)}`}, []));
       (one.names ?? []).forEach((name, k) => {
         const left = plot.x(one.xs[k]) > (plot.box.left + plot.box.right) / 2;
-        svg.append(mark("text", {x: plot.x(one.xs[k]) + (left ? -9 : 9), y: plot.y(one.ys[k]) + 4,
-                                 "text-anchor": left ? "end" : "start"}, name));
+        svg.append(
+          mark(
+            "text",
+            {
+              x: plot.x(one.xs[k]) + (left ? -9 : 9),
+              y: plot.y(one.ys[k]) + 4,
+              "text-anchor": left ? "end" : "start",
+            },
+            name,
+          ),
+        );
       });
     });
   };
-  const points = series.flatMap((one) => Array.from(one.xs, (x, k) => [one.names?.[k] ?? one.label ?? "", x, one.ys[k]]));
-  return figure({
-    title: piece.title,
-    description: piece.description ?? `${piece.title}. ${piece.y.label} against ${piece.x.label}, ${points.length} points.`,
-    legend: legend(series, () => mark("circle", {cx: 11, cy: 5, r: 4, fill: "currentColor"})),
-    table: () => ({columns: ["point", piece.x.label ?? "x", piece.y.label ?? "y"], rows: points}),
-  }, draw);
+  const points = series.flatMap((one) =>
+    Array.from(one.xs, (x, k) => [one.names?.[k] ?? one.label ?? "", x, one.ys[k]]),
+  );
+  return figure(
+    {
+      title: piece.title,
+      description:
+        piece.description ?? `${piece.title}. ${piece.y.label} against ${piece.x.label}, ${points.length} points.`,
+      legend: legend(series, () => mark("circle", {cx: 11, cy: 5, r: 4, fill: "currentColor"})),
+      table: () => ({columns: ["point", piece.x.label ?? "x", piece.y.label ?? "y"], rows: points}),
+    },
+    draw,
+  );
 };
 
 // How many of the values fall into each of `bins` equal parts of the axis; what lies beyond counts at the ends.
@@ -307,7 +453,7 @@ function binned(values, {low, high}, bins) {
   const counts = new Array(bins).fill(0);
   for (const value of values) {
     if (Number.isNaN(value)) continue;
-    counts[Math.min(bins - 1, Math.max(0, Math.floor((value - low) / (high - low) * bins)))] += 1;
+    counts[Math.min(bins - 1, Math.max(0, Math.floor(((value - low) / (high - low)) * bins)))] += 1;
   }
   return counts;
 }
@@ -316,63 +462,112 @@ function binned(values, {low, high}, bins) {
 pieces.histogram = (piece) => {
   const bins = piece.bins ?? 50;
   const series = piece.series.map((one) => ({...one, list: numbers(one.values)}));
-  const xAxis = fitAxis({tight: true, ...piece.x}, series.map((one) => one.list));
+  const xAxis = fitAxis(
+    {tight: true, ...piece.x},
+    series.map((one) => one.list),
+  );
   const shares = series.map((one) => binned(one.list, xAxis, bins).map((n) => n / Math.max(1, one.list.length)));
   const yAxis = {label: "share", percent: true, low: 0, high: 1.05 * Math.max(1e-9, ...shares.flat())};
-  const edge = (i) => xAxis.low + (xAxis.high - xAxis.low) * i / bins;
+  const edge = (i) => xAxis.low + ((xAxis.high - xAxis.low) * i) / bins;
   const draw = (svg, width) => {
     const plot = axes(svg, width, piece.height ?? heightFor(width), xAxis, yAxis);
     shares.forEach((heights, i) => {
       let path = `M${plot.x(xAxis.low)} ${plot.y(0)}`;
-      heights.forEach((share, k) => { path += `V${plot.y(share).toFixed(1)}H${plot.x(edge(k + 1)).toFixed(1)}`; });
-      plot.inside.append(mark("path", {class: `area ink-${inkOf(series[i], i)}`,
-                                       d: `${path}V${plot.y(0)}Z`}));
+      heights.forEach((share, k) => {
+        path += `V${plot.y(share).toFixed(1)}H${plot.x(edge(k + 1)).toFixed(1)}`;
+      });
+      plot.inside.append(mark("path", {class: `area ink-${inkOf(series[i], i)}`, d: `${path}V${plot.y(0)}Z`}));
     });
     piece.onPlot?.(plot);
   };
-  return figure({
-    title: piece.title,
-    description: piece.description ?? `${piece.title}. Histogram of ${series.map((one) => `${one.label}: ${count(one.list.length)} values`).join(", ")}.`,
-    legend: legend(series, () => mark("rect", {x: 1, y: 1, width: 20, height: 8, fill: "currentColor",
-                                               "fill-opacity": 0.25, stroke: "currentColor"})),
-    table: () => ({columns: ["from", "to", ...series.map((one) => one.label)],
-                   rows: shares[0].map((_, k) => [edge(k), edge(k + 1), ...shares.map((heights) => percent(heights[k], 2))])}),
-  }, draw);
+  return figure(
+    {
+      title: piece.title,
+      description:
+        piece.description ??
+        `${piece.title}. Histogram of ${series.map((one) => `${one.label}: ${count(one.list.length)} values`).join(", ")}.`,
+      legend: legend(series, () =>
+        mark("rect", {
+          x: 1,
+          y: 1,
+          width: 20,
+          height: 8,
+          fill: "currentColor",
+          "fill-opacity": 0.25,
+          stroke: "currentColor",
+        }),
+      ),
+      table: () => ({
+        columns: ["from", "to", ...series.map((one) => one.label)],
+        rows: shares[0].map((_, k) => [edge(k), edge(k + 1), ...shares.map((heights) => percent(heights[k], 2))]),
+      }),
+    },
+    draw,
+  );
 };
 
 // {title, x, names: [..], series: [{label, values, ink?}]}: bars that lie, one a series for every name.
 pieces.bars = (piece) => {
   const series = piece.series.map((one) => ({...one, list: numbers(one.values)}));
-  const xAxis = fitAxis({low: 0, ...piece.x}, series.map((one) => one.list));
-  const thick = series.length > 1 ? 8 : 14, row = series.length * (thick + 1) + 8;
+  const xAxis = fitAxis(
+    {low: 0, ...piece.x},
+    series.map((one) => one.list),
+  );
+  const thick = series.length > 1 ? 8 : 14,
+    row = series.length * (thick + 1) + 8;
   const draw = (svg, width) => {
     const longest = Math.max(...piece.names.map((name) => name.length), 1);
-    const left = Math.min(0.4 * width, 12 + 7 * longest), height = row * piece.names.length + 45, bottom = height - 40;
+    const left = Math.min(0.4 * width, 12 + 7 * longest),
+      height = row * piece.names.length + 45,
+      bottom = height - 40;
     const x = scale(xAxis, left, width - 12);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     for (const tick of ticks(xAxis.low, xAxis.high, false, Math.max(2, Math.floor((width - left) / 80)))) {
-      svg.append(mark("path", {class: "grid-line", d: `M${x(tick)} 4V${bottom}`}),
-                 mark("text", {x: x(tick), y: bottom + 16, "text-anchor": "middle"}, tickText(xAxis, tick)));
+      svg.append(
+        mark("path", {class: "grid-line", d: `M${x(tick)} 4V${bottom}`}),
+        mark("text", {x: x(tick), y: bottom + 16, "text-anchor": "middle"}, tickText(xAxis, tick)),
+      );
     }
     const letters = Math.floor((left - 12) / 6.5);
     piece.names.forEach((name, k) => {
       const shown = name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
       svg.append(mark("text", {x: left - 6, y: 4 + row * (k + 0.5) + 3, "text-anchor": "end"}, shown));
-      series.forEach((one, i) => svg.append(mark("rect", {
-        class: `bar ink-${inkOf(one, i)}`, x: x(0), y: 8 + row * k + i * (thick + 1), height: thick,
-        width: Math.max(0, x(one.list[k]) - x(0)) || 0})));
+      series.forEach((one, i) =>
+        svg.append(
+          mark("rect", {
+            class: `bar ink-${inkOf(one, i)}`,
+            x: x(0),
+            y: 8 + row * k + i * (thick + 1),
+            height: thick,
+            width: Math.max(0, x(one.list[k]) - x(0)) || 0,
+          }),
+        ),
+      );
     });
-    svg.append(mark("path", {class: "axis", d: `M${left} 4V${bottom}H${width - 12}`}),
-               mark("text", {x: (left + width) / 2, y: height - 5, "text-anchor": "middle"}, piece.x.label ?? ""));
+    svg.append(
+      mark("path", {class: "axis", d: `M${left} 4V${bottom}H${width - 12}`}),
+      mark("text", {x: (left + width) / 2, y: height - 5, "text-anchor": "middle"}, piece.x.label ?? ""),
+    );
   };
-  return figure({
-    title: piece.title,
-    description: piece.description ?? `${piece.title}. ${piece.names.map((name, k) =>
-      `${name}: ${series.map((one) => `${series.length > 1 ? `${one.label} ` : ""}${axisNumber(xAxis, one.list[k])}`).join(", ")}`).join("; ")}.`,
-    legend: legend(series, () => mark("rect", {x: 1, y: 1, width: 20, height: 8, fill: "currentColor"})),
-    table: () => ({columns: ["name", ...series.map((one) => one.label ?? piece.x.label)],
-                   rows: piece.names.map((name, k) => [name, ...series.map((one) => axisNumber(xAxis, one.list[k]))])}),
-  }, draw);
+  return figure(
+    {
+      title: piece.title,
+      description:
+        piece.description ??
+        `${piece.title}. ${piece.names
+          .map(
+            (name, k) =>
+              `${name}: ${series.map((one) => `${series.length > 1 ? `${one.label} ` : ""}${axisNumber(xAxis, one.list[k])}`).join(", ")}`,
+          )
+          .join("; ")}.`,
+      legend: legend(series, () => mark("rect", {x: 1, y: 1, width: 20, height: 8, fill: "currentColor"})),
+      table: () => ({
+        columns: ["name", ...series.map((one) => one.label ?? piece.x.label)],
+        rows: piece.names.map((name, k) => [name, ...series.map((one) => axisNumber(xAxis, one.list[k]))]),
+      }),
+    },
+    draw,
+  );
 };
 
 // ---------------------------------------------------------------------------------------------------------- controls
@@ -389,16 +584,23 @@ let tabsNumber = 0;
 // {label, tabs: [{title, piece}]}: one at a time. Arrow keys move between the titles.
 pieces.tabs = (piece) => {
   const number = ++tabsNumber;
-  const titles = piece.tabs.map((tab, i) => element("button", {type: "button", role: "tab", id: `tab${number}-${i}`,
-                                                               "aria-controls": `panel${number}-${i}`}, tab.title));
-  const panels = piece.tabs.map((tab, i) => element("div", {role: "tabpanel", id: `panel${number}-${i}`,
-                                                           "aria-labelledby": `tab${number}-${i}`}));
-  const select = (chosen) => titles.forEach((title, i) => {
-    title.setAttribute("aria-selected", i === chosen);
-    title.tabIndex = i === chosen ? 0 : -1;
-    panels[i].hidden = i !== chosen;
-    if (i === chosen && panels[i].childElementCount === 0) panels[i].append(draw(piece.tabs[i].piece));
-  });
+  const titles = piece.tabs.map((tab, i) =>
+    element(
+      "button",
+      {type: "button", role: "tab", id: `tab${number}-${i}`, "aria-controls": `panel${number}-${i}`},
+      tab.title,
+    ),
+  );
+  const panels = piece.tabs.map((tab, i) =>
+    element("div", {role: "tabpanel", id: `panel${number}-${i}`, "aria-labelledby": `tab${number}-${i}`}),
+  );
+  const select = (chosen) =>
+    titles.forEach((title, i) => {
+      title.setAttribute("aria-selected", i === chosen);
+      title.tabIndex = i === chosen ? 0 : -1;
+      panels[i].hidden = i !== chosen;
+      if (i === chosen && panels[i].childElementCount === 0) panels[i].append(draw(piece.tabs[i].piece));
+    });
   titles.forEach((title, i) => {
     title.addEventListener("click", () => select(i));
     title.addEventListener("keydown", (event) => {
@@ -411,7 +613,12 @@ pieces.tabs = (piece) => {
     });
   });
   select(0);
-  return element("div", {class: "tabs"}, element("div", {role: "tablist", "aria-label": piece.label}, titles), panels);
+  return element(
+    "div",
+    {class: "tabs"},
+    element("div", {role: "tablist", "aria-label": piece.label}, titles),
+    panels,
+  );
 };
 
 // Steps through `names` with a slider and a button that plays; show(i) shows one. Starts with `first`.
@@ -426,7 +633,11 @@ function player({label, names, seconds = 0.6, first = 0}, show) {
     name.textContent = names[i];
     show(i);
   };
-  const stop = () => { clearInterval(timer); timer = null; button.textContent = "Play"; };
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    button.textContent = "Play";
+  };
   const play = () => {
     if (Number(slider.value) === names.length - 1) go(0);
     button.textContent = "Pause";
@@ -436,7 +647,10 @@ function player({label, names, seconds = 0.6, first = 0}, show) {
     }, 1000 * seconds);
   };
   button.addEventListener("click", () => (timer ? stop() : play()));
-  slider.addEventListener("input", () => { stop(); go(Number(slider.value)); });
+  slider.addEventListener("input", () => {
+    stop();
+    go(Number(slider.value));
+  });
   go(first);
   return element("div", {class: "controls"}, names.length > 1 ? [button, slider] : null, name);
 }
@@ -445,9 +659,16 @@ function player({label, names, seconds = 0.6, first = 0}, show) {
 pieces.frames = (piece) => {
   const place = element("div", {});
   const shown = piece.frames.map(() => null);
-  const show = (i) => place.replaceChildren(shown[i] ??= draw(piece.frames[i].piece));
-  const controls = player({label: piece.label, names: piece.frames.map((frame) => frame.title),
-                           seconds: piece.seconds, first: piece.first}, show);
+  const show = (i) => place.replaceChildren((shown[i] ??= draw(piece.frames[i].piece)));
+  const controls = player(
+    {
+      label: piece.label,
+      names: piece.frames.map((frame) => frame.title),
+      seconds: piece.seconds,
+      first: piece.first,
+    },
+    show,
+  );
   return element("div", {}, controls, place);
 };
 
@@ -466,7 +687,8 @@ function sortBy(table, header) {
   header.setAttribute("aria-sort", down ? "descending" : "ascending");
   const body = table.tBodies[0];
   const rows = [...body.rows].map((row) => [sortKey(row, header.cellIndex), row]);
-  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));
+  const compare = (a, b) =>
+    typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
   rows.sort(([a], [b]) => (down ? compare(b, a) : compare(a, b)));
   body.append(...rows.map(([, row]) => row));
 }

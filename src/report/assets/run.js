@@ -2,10 +2,12 @@
 
 // How many of the ascending values are at least the threshold.
 function countFrom(sorted, threshold) {
-  let low = 0, high = sorted.length;
+  let low = 0,
+    high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sorted[middle] < threshold) low = middle + 1; else high = middle;
+    if (sorted[middle] < threshold) low = middle + 1;
+    else high = middle;
   }
   return sorted.length - low;
 }
@@ -34,45 +36,81 @@ function rocSeries(label, id, ood) {
 const SHARE = {percent: true, low: 0, high: 1};
 
 // {tabs: [{title, series: [{label, id, ood}]}]}: ROC curves of several runs, one tab a test set.
-pieces.rocs = (piece) => draw({kind: "tabs", label: "Test set", tabs: piece.tabs.map((tab) => ({
-  title: tab.title,
-  piece: {kind: "lines", title: `ROC, ${tab.title}`, diagonal: true, x: {...SHARE, label: "OOD taken for ID (FPR)"},
-          y: {...SHARE, label: "ID kept (TPR)"}, height: 340,
-          series: tab.series.map((one) => rocSeries(one.label, numbers(one.id), numbers(one.ood)))},
-}))});
+pieces.rocs = (piece) =>
+  draw({
+    kind: "tabs",
+    label: "Test set",
+    tabs: piece.tabs.map((tab) => ({
+      title: tab.title,
+      piece: {
+        kind: "lines",
+        title: `ROC, ${tab.title}`,
+        diagonal: true,
+        x: {...SHARE, label: "OOD taken for ID (FPR)"},
+        y: {...SHARE, label: "ID kept (TPR)"},
+        height: 340,
+        series: tab.series.map((one) => rocSeries(one.label, numbers(one.id), numbers(one.ood))),
+      },
+    })),
+  });
 
 // {score, threshold or null, sets: [{name, scores}], ID first, scores ascending}: histograms and curves that follow
 // one threshold, moved with the slider, by dragging in a histogram, or typed.
 pieces.threshold = (piece) => {
   const [id, ...sets] = piece.sets.map((set) => ({name: set.name, scores: numbers(set.scores)}));
   const state = new ThresholdState(id, sets, piece.threshold);
-  return element("div", {}, thresholdControls(state, piece), thresholdTable(state),
-                 scoreHistograms(state, piece.score), scoreCurves(state));
+  return element(
+    "div",
+    {},
+    thresholdControls(state, piece),
+    scoreHistograms(state, piece.score),
+    thresholdTable(state),
+    scoreCurves(state),
+  );
 };
 
 class ThresholdState {
   constructor(id, sets, detector) {
     Object.assign(this, {id, sets, listeners: new Map()});
-    this.value = detector ?? thresholdKeeping(id.scores, 0.95);
     const [low, high] = extent([id.scores, ...sets.map((set) => set.scores)]);
     const span = high - low || 1;
     Object.assign(this, {low: low - 0.01 * span, high: high + 0.01 * span});
+    const start = detector ?? thresholdKeeping(id.scores, 0.95);
+    this.value = Number.isFinite(start) ? start : start > 0 ? this.high : this.low; // scores may be infinite
   }
   // Calls use(threshold) now and after every move. A plot that is drawn anew takes its own place.
-  follow(node, use) { this.listeners.set(node, use); use(this.value); }
+  follow(node, use) {
+    this.listeners.set(node, use);
+    use(this.value);
+  }
   move(value) {
     if (!Number.isFinite(value)) return;
     this.value = value;
     for (const use of this.listeners.values()) use(value);
   }
-  kept(set) { return countFrom(set.scores, this.value); }
-  share(set) { return this.kept(set) / set.scores.length; }
+  kept(set) {
+    return countFrom(set.scores, this.value);
+  }
+  share(set) {
+    return this.kept(set) / set.scores.length;
+  }
 }
 
 function thresholdControls(state, piece) {
-  const slider = element("input", {type: "range", id: "threshold", min: state.low, max: state.high,
-                                   step: (state.high - state.low) / 1000, "aria-label": "Threshold"});
-  const field = element("input", {type: "number", id: "threshold-value", step: "any", "aria-label": "Threshold as a number"});
+  const slider = element("input", {
+    type: "range",
+    id: "threshold",
+    min: state.low,
+    max: state.high,
+    step: (state.high - state.low) / 1000,
+    "aria-label": "Threshold",
+  });
+  const field = element("input", {
+    type: "number",
+    id: "threshold-value",
+    step: "any",
+    "aria-label": "Threshold as a number",
+  });
   const button = (text, value) => {
     const node = element("button", {type: "button"}, text);
     node.addEventListener("click", () => state.move(value));
@@ -87,16 +125,32 @@ function thresholdControls(state, piece) {
     if (document.activeElement !== field || Number(field.value) !== threshold) field.value = threshold;
     const rejected = state.sets.map((set) => 1 - state.share(set)).reduce((a, b) => a + b, 0) / state.sets.length;
     summary.replaceChildren(
-      "Keeps ", element("strong", {}, percent(state.share(state.id))), ` of the ID images (${count(state.kept(state.id))} of ` +
-      `${count(state.id.scores.length)}) and rejects `, element("strong", {}, percent(rejected)),
-      ` of the OOD images${state.sets.length > 1 ? `, the mean over ${state.sets.length} sets` : ""}.`);
+      "Keeps ",
+      element("strong", {}, percent(state.share(state.id))),
+      ` of the ID images (${count(state.kept(state.id))} of ` + `${count(state.id.scores.length)}) and rejects `,
+      element("strong", {}, percent(rejected)),
+      ` of the OOD images${state.sets.length > 1 ? `, the mean over ${state.sets.length} sets` : ""}.`,
+    );
   });
-  return element("div", {},
-    element("p", {class: "quiet"}, `Images with a score (${piece.score || "score"}) of at least the threshold are taken for ID. ` +
-            "Move it with the slider, by dragging in a histogram, or type it."),
-    element("div", {class: "controls"}, slider, field, button("95 % of ID kept", thresholdKeeping(state.id.scores, 0.95)),
-            piece.threshold === null ? null : button("the detector's own", piece.threshold)),
-    summary);
+  return element(
+    "div",
+    {},
+    element(
+      "p",
+      {class: "quiet"},
+      `Images with a score (${piece.score || "score"}) of at least the threshold are taken for ID. ` +
+        "Move it with the slider, by dragging in a histogram, or type it.",
+    ),
+    element(
+      "div",
+      {class: "controls"},
+      slider,
+      field,
+      button("95 % of ID kept", thresholdKeeping(state.id.scores, 0.95)),
+      piece.threshold === null ? null : button("the detector's own", piece.threshold),
+    ),
+    summary,
+  );
 }
 
 function thresholdTable(state) {
@@ -111,10 +165,23 @@ function thresholdTable(state) {
     });
     return element("tr", {}, element("th", {scope: "row", class: "text"}, set.name), Object.values(cells));
   });
-  const table = element("table", {id: "threshold-table"}, element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, ["set", "FPR", "taken for ID", "rejected"].map(
-      (title, i) => element("th", {scope: "col", class: i ? null : "text"}, title)))),
-    element("tbody", {}, rows));
+  const table = element(
+    "table",
+    {id: "threshold-table"},
+    element("caption", {}, caption),
+    element(
+      "thead",
+      {},
+      element(
+        "tr",
+        {},
+        ["set", "FPR", "taken for ID", "rejected"].map((title, i) =>
+          element("th", {scope: "col", class: i ? null : "text"}, title),
+        ),
+      ),
+    ),
+    element("tbody", {}, rows),
+  );
   makeSortable(table);
   return element("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption}, table);
 }
@@ -130,25 +197,43 @@ function bulk(state) {
 
 function scoreHistograms(state, score) {
   const range = bulk(state);
-  return element("div", {class: "grid"}, state.sets.map((set) => draw({
-    kind: "histogram", title: `ID and ${set.name}`, x: {label: `${score || "score"} (higher is ID)`, ...range}, height: 220,
-    series: [{label: "ID", values: state.id.scores}, {label: set.name, values: set.scores}],
-    onPlot: (plot) => dragThreshold(state, plot, range),
-  })));
+  return element(
+    "div",
+    {class: "grid"},
+    state.sets.map((set) =>
+      draw({
+        kind: "histogram",
+        title: `ID and ${set.name}`,
+        x: {label: `${score || "score"} (higher is ID)`, ...range},
+        height: 220,
+        series: [
+          {label: "ID", values: state.id.scores},
+          {label: set.name, values: set.scores},
+        ],
+        onPlot: (plot) => dragThreshold(state, plot, range),
+      }),
+    ),
+  );
 }
 
 // The threshold as a line that follows pointer and finger.
 function dragThreshold(state, plot, range) {
   const {left, right, top, bottom} = plot.box;
-  const line = mark("path", {class: "threshold"}), knob = mark("circle", {class: "threshold", r: 6, cy: top});
+  const line = mark("path", {class: "threshold"}),
+    knob = mark("circle", {class: "threshold", r: 6, cy: top});
   const area = mark("rect", {class: "drag", x: left, y: top - 8, width: right - left, height: bottom - top + 8});
   const moveTo = (event) => {
     const box = area.getBoundingClientRect();
     const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
     state.move(range.low + share * (range.high - range.low));
   };
-  area.addEventListener("pointerdown", (event) => { area.setPointerCapture(event.pointerId); moveTo(event); });
-  area.addEventListener("pointermove", (event) => { if (area.hasPointerCapture(event.pointerId)) moveTo(event); });
+  area.addEventListener("pointerdown", (event) => {
+    area.setPointerCapture(event.pointerId);
+    moveTo(event);
+  });
+  area.addEventListener("pointermove", (event) => {
+    if (area.hasPointerCapture(event.pointerId)) moveTo(event);
+  });
   plot.svg.append(line, knob, area);
   state.follow(plot.svg, (threshold) => {
     const x = Math.min(right, Math.max(left, plot.x(threshold)));
@@ -162,38 +247,91 @@ function scoreCurves(state) {
   const ids = state.id.scores.length;
   const curve = (title, x, y, point, extra) => {
     const series = state.sets.map((set) => {
-      const points = sweep(state.id.scores, set.scores).map(([tp, fp]) => point(tp, fp, set.scores.length))
+      const points = sweep(state.id.scores, set.scores)
+        .map(([tp, fp]) => point(tp, fp, set.scores.length))
         .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py));
       return {label: set.name, x: points.map(([px]) => px), y: points.map(([, py]) => py)};
     });
     const onPlot = (plot) => {
       const marks = series.map((one, i) => mark("circle", {class: `dot ink-${inkOf(one, i)}`, r: 4.5}));
       plot.inside.append(...marks);
-      state.follow(plot.svg, () => state.sets.forEach((set, i) => {
-        const [px, py] = point(state.kept(state.id), state.kept(set), set.scores.length);
-        fill(marks[i], {cx: plot.x(px || 0), cy: plot.y(Number.isFinite(py) ? py : 1)}, []);
-      }));
+      state.follow(plot.svg, () =>
+        state.sets.forEach((set, i) => {
+          const [px, py] = point(state.kept(state.id), state.kept(set), set.scores.length);
+          fill(marks[i], {cx: plot.x(px || 0), cy: plot.y(Number.isFinite(py) ? py : 1)}, []);
+        }),
+      );
     };
-    return draw({kind: "lines", title, x: {...SHARE, label: x}, y: {...SHARE, label: y}, height: 300, series, onPlot, ...extra});
+    return draw({
+      kind: "lines",
+      title,
+      x: {...SHARE, label: x},
+      y: {...SHARE, label: y},
+      height: 300,
+      series,
+      onPlot,
+      ...extra,
+    });
   };
-  return element("div", {class: "grid"},
+  return element(
+    "div",
+    {class: "grid"},
     curve("ROC", "OOD taken for ID (FPR)", "ID kept (TPR)", (tp, fp, n) => [fp / n, tp / ids], {diagonal: true}),
     curve("Precision and recall of ID", "recall: ID kept", "precision", (tp, fp) => [tp / ids, tp / (tp + fp)]),
-    curve("Precision and recall of OOD", "recall: OOD rejected", "precision",
-          (tp, fp, n) => [(n - fp) / n, (n - fp) / (n - fp + ids - tp)]));
+    curve("Precision and recall of OOD", "recall: OOD rejected", "precision", (tp, fp, n) => [
+      (n - fp) / n,
+      (n - fp) / (n - fp + ids - tp),
+    ]),
+  );
 }
 
 // {title, remark, src, tile, columns, tiles: [[line of caption]]}: the tiles of a contact sheet, each with its caption.
 pieces.gallery = (piece) => {
-  const canvases = piece.tiles.map((lines, i) => element("canvas", {
-    width: piece.tile, height: piece.tile, role: "img", "aria-label": lines.join(", ") || `image ${i + 1}`}));
-  const whole = element("figure", {class: "gallery"}, element("figcaption", {}, piece.title),
+  const canvases = piece.tiles.map((lines, i) =>
+    element("canvas", {
+      width: piece.tile,
+      height: piece.tile,
+      role: "img",
+      "aria-label": lines.join(", ") || `image ${i + 1}`,
+    }),
+  );
+  const whole = element(
+    "figure",
+    {class: "gallery"},
+    element("figcaption", {}, piece.title),
     piece.remark ? element("p", {class: "quiet"}, piece.remark) : null,
-    element("ul", {}, piece.tiles.map((lines, i) => element("li", {}, canvases[i], lines.map((line) => element("span", {}, line))))));
+    element(
+      "ul",
+      {},
+      piece.tiles.map((lines, i) =>
+        element(
+          "li",
+          {},
+          canvases[i],
+          lines.map((line) => element("span", {}, line)),
+        ),
+      ),
+    ),
+  );
   const sheet = new Image();
-  sheet.onload = () => canvases.forEach((canvas, i) => canvas.getContext("2d").drawImage(
-    sheet, i % piece.columns * piece.tile, Math.floor(i / piece.columns) * piece.tile, piece.tile, piece.tile, 0, 0, piece.tile, piece.tile));
-  sheet.onerror = () => whole.append(element("p", {class: "note"}, "This sheet's picture cannot be shown: it is damaged."));
+  sheet.onload = () =>
+    canvases.forEach((canvas, i) =>
+      canvas
+        .getContext("2d")
+        .drawImage(
+          sheet,
+          (i % piece.columns) * piece.tile,
+          Math.floor(i / piece.columns) * piece.tile,
+          piece.tile,
+          piece.tile,
+          0,
+          0,
+          piece.tile,
+          piece.tile,
+        ),
+    );
+  sheet.onerror = () =>
+    whole.append(element("p", {class: "note"}, "This sheet's picture cannot be shown: it is damaged."));
   sheet.src = piece.src;
   return whole;
 };

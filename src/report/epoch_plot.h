@@ -1,0 +1,26 @@
+// Figures of runs over epochs as a plot of a page, and shares as the tables show them.
+//
+//   add_epoch_plot(pieces, "Loss", {{"label", "loss"}}, {{"POEM", run.epoch_numbers(),
+//   run.by_epoch("/loss")}});
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace poem {
+
+struct EpochSeries {
+  std::string label;
+  std::vector<double> epochs, values;  // NaN where there is none
+};
+
+// Appends a piece of kind "lines" (docs/report.md). Series without any figure are left out, and a plot
+// without any series.
+void add_epoch_plot(nlohmann::json& pieces, const std::string& title, const nlohmann::json& y_axis,
+                    const std::vector<EpochSeries>& series);
+
+nlohmann::json share_axis(const std::string& label);  // an axis of shares of 1, shown in percent
+
+std::string in_percent(double share);  // "12.34"; a dash for what is no number
+
+}  // namespace poem
