@@ -12,7 +12,8 @@ const MARKS = {
 function cellPaths({rows, columns, strengths}, plot) {
   const bytes = Uint8Array.from(atob(strengths), (c) => c.charCodeAt(0));
   const {left, right, top, bottom} = plot.box;
-  const x = (i) => (left + (right - left) * i / columns).toFixed(1), y = (i) => (bottom - (bottom - top) * i / rows).toFixed(1);
+  const x = (i) => (left + ((right - left) * i) / columns).toFixed(1),
+    y = (i) => (bottom - ((bottom - top) * i) / rows).toFixed(1);
   const paths = new Map();
   for (let row = 0; row < rows; ++row) {
     for (let first = 0, end; first < columns; first = end) {
@@ -22,29 +23,43 @@ function cellPaths({rows, columns, strengths}, plot) {
       paths.set(strength, `${paths.get(strength) ?? ""}M${x(first)} ${y(row)}H${x(end)}V${y(row + 1)}H${x(first)}Z`);
     }
   }
-  return [...paths].map(([strength, d]) => mark("path", {d, fill: "currentColor", "fill-opacity": (strength / 255).toFixed(3),
-                                                         "shape-rendering": "crispEdges"}));
+  return [...paths].map(([strength, d]) =>
+    mark("path", {
+      d,
+      fill: "currentColor",
+      "fill-opacity": (strength / 255).toFixed(3),
+      "shape-rendering": "crispEdges",
+    }),
+  );
 }
 
 const strongest = ({strengths}) => Math.max(...Uint8Array.from(atob(strengths), (c) => c.charCodeAt(0))) / 255;
 
 function markPath(one, plot) {
-  const xs = numbers(one.x), ys = numbers(one.y);
+  const xs = numbers(one.x),
+    ys = numbers(one.y);
   let path = "";
   for (let i = 0; i < xs.length; ++i) {
-    const x = plot.x(xs[i]), y = plot.y(ys[i]);
+    const x = plot.x(xs[i]),
+      y = plot.y(ys[i]);
     if (Number.isFinite(x) && Number.isFinite(y)) path += MARKS[one.mark](Number(x.toFixed(1)), Number(y.toFixed(1)));
   }
   return path;
 }
 
-const markStyle = (one) => ({class: "marks", fill: "none", stroke: "currentColor", "stroke-linecap": "round",
-                             "stroke-width": one.mark === "dot" ? 3.2 : 1.3});
+const markStyle = (one) => ({
+  class: "marks",
+  fill: "none",
+  stroke: "currentColor",
+  "stroke-linecap": "round",
+  "stroke-width": one.mark === "dot" ? 3.2 : 1.3,
+});
 
 // What the legend shows for each of them.
 function sample(one) {
   if (one.strengths !== undefined) {
-    const rect = (x, width, opacity) => mark("rect", {x, y: 1, width, height: 8, fill: "currentColor", "fill-opacity": opacity});
+    const rect = (x, width, opacity) =>
+      mark("rect", {x, y: 1, width, height: 8, fill: "currentColor", "fill-opacity": opacity});
     return one.scale ? [0.1, 0.4, 0.7, 1].map((share, i) => rect(1 + 5 * i, 5, share)) : rect(1, 20, strongest(one));
   }
   if (one.mark) return mark("path", {d: MARKS[one.mark](11, 5), ...markStyle(one)});
@@ -56,23 +71,43 @@ pieces.panel = (piece) => {
     const plot = axes(svg, width, piece.square ? width - 4 : heightFor(width), piece.x, piece.y);
     for (const one of piece.cells) plot.inside.append(mark("g", {class: `ink-${one.ink}`}, cellPaths(one, plot)));
     for (const one of piece.lines) {
-      plot.inside.append(mark("path", {class: `series ink-${one.ink}`, "stroke-dasharray": dashOf(one, 0),
-                                       d: linePath(plot.x, plot.y, numbers(one.x), numbers(one.y))}));
+      plot.inside.append(
+        mark("path", {
+          class: `series ink-${one.ink}`,
+          "stroke-dasharray": dashOf(one, 0),
+          d: linePath(plot.x, plot.y, numbers(one.x), numbers(one.y)),
+        }),
+      );
     }
     for (const one of piece.points) {
-      const style = markStyle(one), d = markPath(one, plot);
-      const halo = mark("path", {...style, d, class: null, style: "stroke: var(--paper)", "stroke-width": style["stroke-width"] + 1.6});
+      const style = markStyle(one),
+        d = markPath(one, plot);
+      const halo = mark("path", {
+        ...style,
+        d,
+        class: null,
+        style: "stroke: var(--paper)",
+        "stroke-width": style["stroke-width"] + 1.6,
+      });
       plot.inside.append(mark("g", {class: `ink-${one.ink}`}, halo, mark("path", {...style, d})));
     }
   };
   const shown = [...piece.cells, ...piece.lines, ...piece.points];
-  return figure({
-    title: piece.title,
-    description: piece.description ?? `${piece.title}. ${shown.map((one) => one.label).join(", ")}.`,
-    legend: legend(shown, sample),
-    table: piece.points.length ? () => ({
-      columns: ["points", piece.x.label, piece.y.label],
-      rows: piece.points.flatMap((one) => { const ys = numbers(one.y); return Array.from(numbers(one.x), (x, i) => [one.label, x, ys[i]]); }),
-    }) : null,
-  }, draw);
+  return figure(
+    {
+      title: piece.title,
+      description: piece.description ?? `${piece.title}. ${shown.map((one) => one.label).join(", ")}.`,
+      legend: legend(shown, sample),
+      table: piece.points.length
+        ? () => ({
+            columns: ["points", piece.x.label, piece.y.label],
+            rows: piece.points.flatMap((one) => {
+              const ys = numbers(one.y);
+              return Array.from(numbers(one.x), (x, i) => [one.label, x, ys[i]]);
+            }),
+          })
+        : null,
+    },
+    draw,
+  );
 };
