@@ -5,7 +5,7 @@ expect_ok pack world:train:16 train.poem
 expect_words "$logs/out" "train.poem" "16 images"
 expect_ok info train.poem
 expect_words "$logs/out" "count      16" "3 channels, 32x32" "classes    8" mushroom
-expect_ok pack world:outliers:4 small.poem --size 16
+expect_ok pack world:digits:4 small.poem --size 16
 expect_ok info small.poem
 expect_words "$logs/out" "count      4" "16x16" "labels     none"
 expect_ok pack train.poem copy.poem # the same images, the same bytes
