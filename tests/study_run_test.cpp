@@ -55,11 +55,11 @@ TEST(StudyRun, ThePapersStudiesNameTheDataThatIsNotThere) {
   for (const auto& entry : fs::directory_iterator(configs)) {
     if (entry.path().stem().string().find("-demo") != std::string::npos) continue;
     Study study = read_study(entry.path().string());
-    study.set.push_back("data.test=" + folder / "absent/test.bin");  // wherever the tests are run
+    study.set.push_back("data.train=" + folder / "absent/train.bin");  // wherever the tests are run
     StudyOptions options;
     options.out = folder / "out";
     expect_error([&] { run_study(study, options); },
-                 {entry.path().filename().string(), "seed 0", "absent/test.bin", "check the path"});
+                 {entry.path().filename().string(), "seed 0", "absent/train.bin", "check the path"});
     EXPECT_FALSE(fs::exists(options.out)) << entry.path();
   }
 }
