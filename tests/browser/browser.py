@@ -56,6 +56,15 @@ class Browser:
         """Until two frames have passed: sizes are known then, and plots drawn."""
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 
+    def first_paint(self):
+        """Seconds from the start of loading until something could be read."""
+        return self.driver.execute_async_script("""
+            const done = arguments[0];
+            new PerformanceObserver((list) => {
+              const [paint] = list.getEntriesByName("first-contentful-paint");
+              if (paint) done(paint.startTime / 1000);
+            }).observe({type: "paint", buffered: true})""")
+
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
 
