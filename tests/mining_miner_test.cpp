@@ -93,6 +93,32 @@ TEST(Mine, AtMostSoManyCropsOfAnImage) {
   }
 }
 
+TEST(Mine, AShareIsTakenAtRandomFromTheRest) {
+  std::vector<int64_t> images(1000);
+  std::iota(images.begin(), images.end(), int64_t{0});
+  const std::vector<Crop> pool = pool_of(images);
+  Given miner;
+  for (int64_t i = 0; i < 1000; ++i) miner.scores.rank.push_back(static_cast<float>(-i));
+  std::set<int64_t> seen;
+  double sum = 0;
+  for (int64_t epoch = 0; epoch < 200; ++epoch) {
+    MiningTask half = task(pool, 100);
+    half.random = 0.5;
+    half.skip = 0.1;  // ranks 0 to 99 are passed over, also by chance
+    half.epoch = epoch;
+    const auto chosen = indices(pool, mine(miner, half, {}).crops);
+    ASSERT_EQ(chosen.size(), 100u);
+    for (int64_t i = 0; i < 50; ++i) ASSERT_EQ(chosen[i], 100 + i);  // the best; the others come after them
+    ASSERT_TRUE(std::is_sorted(chosen.begin(), chosen.end()));
+    ASSERT_EQ(std::adjacent_find(chosen.begin(), chosen.end()), chosen.end());
+    for (size_t i = 50; i < 100; ++i) sum += static_cast<double>(chosen[i]);
+    seen.insert(chosen.begin() + 50, chosen.end());
+    EXPECT_EQ(chosen, indices(pool, mine(miner, half, {}).crops)) << "a function of seed and epoch";
+  }
+  EXPECT_EQ(seen.size(), 850u);                   // every other one, some time
+  EXPECT_NEAR(sum / (200 * 50), 574.5, 3 * 2.5);  // uniform on 150 … 999: three standard errors
+}
+
 TEST(Mine, MoreThanThePoolOffersIsAnErrorWithNumbers) {
   const std::vector<Crop> pool = pool_of({0, 0, 0, 1, 2});
   Given miner;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "core/registry.h"
 #include "mining/select.h"
 
@@ -30,6 +31,8 @@ const Registry<std::unique_ptr<Miner> (*)()> kMiners("mining.miner", {
                                                                          {"logit", make_logit_miner},
                                                                      });
 
+constexpr float kOut = -std::numeric_limits<float>::infinity();  // the rank of what cannot be mined
+
 // Leaves the `limit` best crops of each image; the others can no longer be mined. Repeats are neighbours in
 // the pool.
 void limit_repeats(const std::vector<Crop>& pool, int64_t limit, std::vector<float>& rank) {
@@ -40,8 +43,7 @@ void limit_repeats(const std::vector<Crop>& pool, int64_t limit, std::vector<flo
     repeats.resize(end - begin);
     std::iota(repeats.begin(), repeats.end(), begin);
     std::stable_sort(repeats.begin(), repeats.end(), [&](size_t a, size_t b) { return rank[a] > rank[b]; });
-    for (size_t i = limit; i < repeats.size(); ++i)
-      rank[repeats[i]] = -std::numeric_limits<float>::infinity();
+    for (size_t i = limit; i < repeats.size(); ++i) rank[repeats[i]] = kOut;
   }
 }
 
@@ -60,21 +62,37 @@ int64_t skipped(const std::vector<Crop>& pool, double share) {
 }
 
 std::vector<int64_t> top(const std::vector<float>& rank, int64_t n) {
+  if (n == 0) return {};
   TopN best(n);
   best.offer(rank.data(), static_cast<int64_t>(rank.size()), 0);
   return best.take();
 }
 
+void take_out(const std::vector<int64_t>& entries, std::vector<float>& rank) {
+  for (int64_t i : entries) rank[i] = kOut;
+}
+
+// Chances instead of ranks.
+void shuffle(const MiningTask& task, std::vector<float>& rank) {
+  Stream stream(task.seed, "mined-at-random", task.epoch);
+  for (float& r : rank) {
+    const auto chance = static_cast<float>(stream.uniform());
+    if (r > kOut) r = chance;
+  }
+}
+
 std::vector<int64_t> select(const MiningTask& task, std::vector<float> rank) {
   if (task.max_per_image > 0) limit_repeats(task.pool, task.max_per_image, rank);
-  const int64_t skip = skipped(task.pool, task.skip);
-  const std::vector<int64_t> best = top(rank, skip + task.select);
-  if (skip == 0) return best;
-  std::vector<int64_t> rest;
-  const std::vector<int64_t> passed_over = top(rank, skip);
-  std::set_difference(best.begin(), best.end(), passed_over.begin(), passed_over.end(),
-                      std::back_inserter(rest));
-  return rest;
+  take_out(top(rank, skipped(task.pool, task.skip)), rank);
+  const auto at_random = std::llround(task.random * static_cast<double>(task.select));
+  std::vector<int64_t> chosen = top(rank, task.select - at_random);
+  if (at_random == 0) return chosen;
+  take_out(chosen, rank);
+  shuffle(task, rank);
+  const std::vector<int64_t> others = top(rank, at_random);
+  chosen.insert(chosen.end(), others.begin(), others.end());
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
 }
 
 std::vector<int64_t> distinct_images(const std::vector<Crop>& crops) {

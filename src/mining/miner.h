@@ -26,6 +26,7 @@ struct MiningSettings {
   std::string first = "miner";  // the first epoch's choice: miner, or random
   int64_t max_per_image = 0;    // how many crops of one image may be mined; 0: any number
   double skip = 0;              // q, the share of the pool that is passed over before the N are taken
+  double random = 0;            // the share of the N that is taken at random from the rest of the pool
 };
 
 // What a miner sees of an epoch.
@@ -43,6 +44,7 @@ struct MiningTask {
       {};  // the network's outputs, n×outputs, from features
   std::function<at::Tensor(const at::Tensor&)> id_score =
       {};  // the run's score, n, from features; higher is ID
+  double random = 0;
 };
 
 struct PoolScores {

@@ -142,6 +142,8 @@ std::vector<Key> keys(Config& c) {
        at_least(0)},
       {"mining.skip", &c.mining.skip,
        "share q of the pool that is passed over: those ranked before the ones mined", between(0, 1)},
+      {"mining.random", &c.mining.random,
+       "share of the mined outliers that is taken at random from the rest of the pool", between(0, 1)},
       {"mining.until", &c.mining.until, "epochs after which the last mined set stays; 0: mining never stops",
        at_least(0)},
       {"mining.first", &c.mining.first, "who chooses in the first epoch", one_of({"miner", "random"})},

@@ -176,7 +176,8 @@ MiningTask Trainer::mining_task(const std::vector<Crop>& pool, const FeatureExtr
                   epoch_,
                   config_.mining.skip,
                   {},
-                  {}};
+                  {},
+                  config_.mining.random};
   task.logits = [this](const at::Tensor& features) {
     const at::NoGradGuard no_grad;
     return network_->logits(features);
