@@ -146,6 +146,16 @@ TEST(RunReport, FiguresFromTheMiddleOfTheTrainingAreMarkedAsSuch) {
     EXPECT_TRUE(has(verdict(run), words)) << verdict(run);
 }
 
+TEST(RunReport, WithoutFiguresNoEpochIsNamed) {
+  RunFolder folder;
+  folder.remove("results.json");
+  folder.put("metrics.jsonl", "{\"epoch\":1,\"results\":null}\n{\"epoch\":2,\"results\":null}\n");
+  const RunData run = folder.read();
+  EXPECT_FALSE(run.results);
+  EXPECT_EQ(run.results_epoch, 0);
+  EXPECT_FALSE(has(run_report(run), "Figures after epoch"));
+}
+
 TEST(RunReport, AnotherFormatIsShownAsFarAsItIsUnderstood) {
   RunFolder folder;
   folder.put("config.yaml", "format: 9\nnew: {deep: {er: 1}}\ntrain: {epochs: 2}\n");
@@ -241,7 +251,7 @@ TEST(RunReport, ReplacesReportsAndNothingElse) {
 
 TEST(Comparison, RanksByMeanFpr95AndTellsTheConfigsApart) {
   RunFolder a, b;
-  b.put("results.json", R"({"sets":{"far":{"fpr95":0.125},"other":{"fpr95":0.25}}})");
+  b.put("results.json", R"({"sets":{"far":{"fpr95":0.125},"near":{"fpr95":0.25}}})");
   b.put("config.yaml", "format: 1\nseed: 8\nscore: energy\nmining:\n  miner: random\ntrain:\n  epochs: 2\n");
   const std::string html = comparison({a.read(), b.read()});
   const std::string first = fs::path(a.path()).filename(), second = fs::path(b.path()).filename();
@@ -251,7 +261,29 @@ TEST(Comparison, RanksByMeanFpr95AndTellsTheConfigsApart) {
                   "class=\"text\">random</td>"));
   EXPECT_TRUE(has(html, "<th scope=\"row\" class=\"text\">seed</th>"));
   EXPECT_FALSE(has(html, "<th scope=\"row\" class=\"text\">score</th>"));
+  EXPECT_TRUE(has(html, "<th scope=\"row\" class=\"text\">far</th><td>50.00</td><td>12.50</td>"));
+}
+
+TEST(Comparison, DoesNotRankMeansOverDifferentSets) {
+  RunFolder a, b, c;
+  b.put("results.json", R"({"sets":{"far":{"fpr95":0.125},"other":{"fpr95":0.25}}})");
+  c.remove("results.json");
+  c.remove("metrics.jsonl");
+  const std::string html = comparison({a.read(), b.read(), c.read()});
+  EXPECT_TRUE(has(html, "The runs were tested on different sets: their means cannot be compared."));
+  EXPECT_FALSE(has(html, "Lowest mean FPR95"));
   EXPECT_TRUE(has(html, "<th scope=\"row\" class=\"text\">other</th><td>–</td><td>25.00</td>"));
+  EXPECT_TRUE(has(comparison({a.read(), a.read(), c.read()}), "Lowest mean FPR95"));
+}
+
+TEST(Comparison, NamesTheEpochOfFiguresFromTheMiddle) {
+  RunFolder a, b;
+  b.remove("results.json");
+  b.put("metrics.jsonl", R"({"epoch":1,"results":{"sets":{"far":{"fpr95":0.5},"near":{"fpr95":0.75}}}})");
+  const std::string html = comparison({a.read(), b.read()});
+  const std::string first = fs::path(a.path()).filename(), second = fs::path(b.path()).filename();
+  EXPECT_TRUE(has(html, second + ": figures after epoch 1."));
+  EXPECT_FALSE(has(html, first + ": figures after"));
 }
 
 TEST(Comparison, TakesRunsWithoutFigures) {

@@ -106,6 +106,15 @@ TEST_F(StudyFile, FiguresOfOtherSurroundingsAreOtherCells) {
   EXPECT_NE(names(drawn_test, {"cpu", 1}).second, names(drawn_test, {"cpu", 2}).second);
 }
 
+TEST_F(StudyFile, SettingsInOtherFoldersAreScoredOnOtherImages) {
+  const StudyPlan p = plan(std::string("seeds: [0]\nsettings:\n  - {name: a, set: {data.folder: a}}\n"
+                                       "  - {name: b, set: {data.folder: b}}\n") +
+                           kMethods);
+  ASSERT_EQ(p.cells.size(), 6u);
+  EXPECT_NE(p.cells[0].tests, p.cells[3].tests);
+  EXPECT_EQ(p.cells[0].tests, p.cells[1].tests);
+}
+
 TEST_F(StudyFile, PaperFiguresBelongToSettings) {
   Study study = read("seeds: [0]\nmethods: [{name: A, paper: {fpr95: 2.5, ring.auroc: 99}}]");
   EXPECT_EQ(study.methods[0].paper[""]["fpr95"], 2.5);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "core/runtime.h"
 #include "train/paper_epochs.h"
 
@@ -67,7 +68,7 @@ void add_bench(CLI::App& app) {
       ->capture_default_str()
       ->type_name("NAME");
   command->add_option("--epochs", options->epochs, "Epochs to run; from the fifth on the queue is full")
-      ->check(CLI::Range(2, 1000))
+      ->check(whole(2, 1000))
       ->capture_default_str()
       ->type_name("N");
   command->add_flag("--deterministic", options->deterministic, "With train.deterministic");

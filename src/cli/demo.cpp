@@ -13,6 +13,7 @@
 #include "detect/evaluate.h"
 #include "report/comparison.h"
 #include "report/run_report.h"
+#include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/run.h"
 
@@ -56,10 +57,11 @@ void train_method(const Method& method, const Options& options, const std::strin
   const Config config = read_config(config_path, set);
   const std::string folder = options.out + "/" + method.folder;
   spdlog::info("\n{}: mining.miner {}, objective {}", folder, config.mining.miner, config.objective.name);
+  const std::string there = folder + "/config.yaml";
   const bool same =
-      fs::exists(folder + "/config.yaml") && read_file(folder + "/config.yaml") == to_yaml(anchored(config));
+      !options.force && fs::exists(there) && config_text(read_config(there, {})) == config_text(config);
   const RunOutcome outcome =
-      same && !options.force ? resume_run(folder, device) : start_run(config, folder, options.force, device);
+      same ? resume_run(folder, device) : start_run(config, folder, options.force, device);
   write_run_report(folder);
   if (!outcome.finished) {
     spdlog::warn("interrupted; the same command again goes on");

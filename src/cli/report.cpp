@@ -1,6 +1,8 @@
 // poem report: what a run or a study did, or several runs side by side, as one page.
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
+
 #include "cli/commands.h"
 #include "core/error.h"
 #include "report/comparison.h"
@@ -17,6 +19,10 @@ struct Options {
 };
 
 std::string page_of(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    if (std::filesystem::exists(folder + "/toy.json"))
+      throw Error(folder, "is what 'poem toy' left, with a report of its own", "open its report.html");
+  }
   if (folders.size() == 1 && is_study(folders[0])) return study_report_of(folders[0]);
   std::vector<RunData> runs;
   for (const std::string& folder : folders) {

@@ -35,12 +35,12 @@ void run(const Options& options, const CommonOptions& common) {
     }
     outcome = resume_run(folder, device);
   }
+  if (outcome.results) fmt::print("{}", to_table(*outcome.results, terminal(STDOUT_FILENO)));
   write_run_report(folder);
   if (!outcome.finished) {
     spdlog::warn("interrupted; go on with: poem train --resume {}", folder);
     throw Interrupted();
   }
-  if (outcome.results) fmt::print("{}", to_table(*outcome.results, terminal(STDOUT_FILENO)));
   spdlog::info("detector: {}\nreport: {}", detector_path(folder), report_path(folder));
 }
 

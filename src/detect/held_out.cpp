@@ -26,9 +26,11 @@ at::Tensor attacked(Network& network, const at::Tensor& pixels, int64_t classes)
 void for_each_held_out(const Training& training,
                        const std::function<void(const at::Tensor&, const at::Tensor&)>& use) {
   Network& network = *training.network;
-  ImageSet few = training.held_out;
-  const int64_t every = (few.size() + kMost - 1) / kMost;  // they may lie class by class
-  few.pixels = few.pixels.slice(0, 0, few.size(), every).contiguous();
+  const int64_t count = training.held_out.size();
+  const int64_t every = (count + kMost - 1) / kMost;  // they may lie class by class
+  std::vector<int64_t> some;
+  for (int64_t i = 0; i < count; i += every) some.push_back(i);
+  const ImageSet few = subset(training.held_out, some);
   const at::Device device = network.parameters().front().second.device();
   for_each_block(few, training.size, device, [&](const at::Tensor& block) {
     for (const at::Tensor& pixels : block.split(kGradientImages)) {

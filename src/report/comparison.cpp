@@ -1,6 +1,7 @@
 #include "report/comparison.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -61,6 +62,7 @@ class Comparison {
     }
     if (order.size() < 2)
       return "Fewer than two of the runs have figures on test sets: there is nothing to rank.";
+    if (!same_sets()) return "The runs were tested on different sets: their means cannot be compared.";
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
     std::string text =
         fmt::format("Lowest mean FPR95: {} with {} %", names_[order[0]], in_percent(rank(order[0])));
@@ -70,9 +72,23 @@ class Comparison {
     return text + ".";
   }
 
+  // Of those that have figures.
+  bool same_sets() const {
+    std::set<std::set<std::string>> lists;
+    for (const RunData& run : runs_) {
+      if (!run.results) continue;
+      std::set<std::string> names;
+      for (const SetResult& set : run.results->sets) names.insert(set.name);
+      lists.insert(names);
+    }
+    return lists.size() <= 1;
+  }
+
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     for (size_t i = 0; i < runs_.size(); ++i) {
+      if (runs_[i].results_epoch > 0)
+        all.push_back(fmt::format("{}: figures after epoch {}.", names_[i], runs_[i].results_epoch));
       for (const std::string& note : runs_[i].notes) all.push_back(names_[i] + ": " + note);
     }
     return all;

@@ -2,7 +2,7 @@
 // that they grow with the window and can follow each other in time.
 //
 //   Page page("Toy", "", {"panel.js"});
-//   page.draw(panel_piece(panel));
+//   page.draw(panel_piece(panel, true));
 #pragma once
 #include <nlohmann/json.hpp>
 

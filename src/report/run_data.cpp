@@ -153,7 +153,7 @@ class Reader {
     for (auto line = run_.epochs.rbegin(); !run_.results && line != run_.epochs.rend(); ++line) {
       if (!line->contains("results")) continue;
       run_.results = results_from(ordered_json::parse((*line)["results"].dump()));
-      run_.results_epoch = static_cast<int64_t>(number_at(*line, "/epoch"));
+      if (run_.results) run_.results_epoch = static_cast<int64_t>(number_at(*line, "/epoch"));
     }
   }
 

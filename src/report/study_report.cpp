@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "report/html.h"
 #include "report/page.h"
+#include "report/run_report.h"
 #include "study/differences.h"
 #include "study/study_table.h"
 
@@ -22,11 +23,6 @@ using nlohmann::json;
 const StudyColumn& fpr95() {
   static const StudyColumn column = study_column("fpr95");
   return column;
-}
-
-std::string paragraph(const std::string& text) { return fmt::format("<p>{}</p>\n", escape_html(text)); }
-std::string quiet(const std::string& text) {
-  return fmt::format("<p class=\"quiet\">{}</p>\n", escape_html(text));
 }
 
 std::string mean_text(const Summary& summary) {
@@ -66,7 +62,7 @@ std::string verdict_of(const StudyRecord& record, size_t setting) {
     if (!other.told_apart()) close.push_back(other.method);
   }
   if (!known) return text + "; with one seed nothing can be said about chance.";
-  if (close.empty()) return text + "; every other method is worse by more than the seeds explain.";
+  if (close.empty()) return text + "; every method compared is worse by more than the seeds explain.";
   return fmt::format("{}; the seeds do not tell it from {}.", text, fmt::join(names_of(study, close), ", "));
 }
 
@@ -75,30 +71,28 @@ void add_verdict(Page& page, const StudyRecord& record) {
   std::string all;
   for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
     const std::string text = verdict_of(record, setting);
-    if (!text.empty()) all += fmt::format("<p class=\"verdict\">{}</p>\n", escape_html(text));
+    if (!text.empty()) all += html_paragraph(text, "verdict");
   }
-  page.add(all.empty() ? paragraph("There is nothing to compare yet.") : all);
+  page.add(all.empty() ? html_paragraph("There is nothing to compare yet.") : all);
 }
 
 void add_missing(Page& page, const StudyRecord& record) {
   const auto& missing = record.results.missing;
   if (missing.empty()) return;
-  std::string items;
+  std::vector<std::string> notes = {fmt::format(
+      "This study is not complete: {} of {} cells are missing. The command that started it goes on "
+      "with them.",
+      missing.size(), missing.size() + record.results.cells.size())};
   size_t open = 0;
   for (const MissingCell& cell : missing) {
     if (cell.failure.empty()) {
       ++open;
       continue;
     }
-    const std::string name = cell_name(record.study, cell.setting, cell.method, cell.seed);
-    items += fmt::format("<li>{}: {}</li>\n", escape_html(name), escape_html(cell.failure));
+    notes.push_back(cell_name(record.study, cell.setting, cell.method, cell.seed) + ": " + cell.failure);
   }
-  if (open > 0) items += fmt::format("<li>{} not finished</li>\n", open);
-  page.add(
-      fmt::format("<div class=\"note\"><strong>This study is not complete: {} of {} cells are "
-                  "missing.</strong> The command "
-                  "that started it goes on with them.\n<ul>\n{}</ul></div>\n",
-                  missing.size(), missing.size() + record.results.cells.size(), items));
+  if (open > 0) notes.push_back(fmt::format("{} not finished", open));
+  page.add(html_notes(notes));
 }
 
 // The table of one setting; `table` has all of them, one after the other.
@@ -145,7 +139,7 @@ void add_table(Page& page, const StudyRecord& record) {
   for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
     page.add(html_table(table_of(record, table, setting)));
   }
-  page.add(quiet(table.note + " Bold is the best of a column among rows with all seeds."));
+  page.add(html_paragraph(table.note + " Bold is the best of a column among rows with all seeds.", "quiet"));
   for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
     const Table sets = sets_of(record, setting);
     if (sets.columns.size() > 1) page.details(sets.caption, html_table(sets));
@@ -165,14 +159,15 @@ void add_curves(Page& page, const StudyRecord& record) {
                      {"series", series}});
   }
   if (plots.empty()) {
-    page.add(
-        paragraph("No epoch but the last was evaluated: curves: 5 in the study's file does so every 5."));
+    page.add(html_paragraph(
+        "No epoch but the last was evaluated: curves: 5 in the study's file does so every 5."));
     return;
   }
   page.draw({{"kind", "grid"}, {"pieces", plots}});
-  page.add(
-      quiet("Lines are means over seeds of the mean over the OOD sets, bands one standard deviation to each "
-            "side. They show how training went; the table has the last epoch."));
+  page.add(html_paragraph(
+      "Lines are means over seeds of the mean over the OOD sets, bands one standard deviation to each "
+      "side. They show how training went; the table has the last epoch.",
+      "quiet"));
 }
 
 json interval_piece(const StudyRecord& record, size_t setting, const Differences& differences) {
@@ -201,19 +196,21 @@ void add_differences(Page& page, const StudyRecord& record) {
     const auto found = differences_from_best(record.study, record.results.cells, setting, fpr95());
     if (found && !found->others.empty()) plots.push_back(interval_piece(record, setting, *found));
   }
-  if (plots.empty()) return page.add(paragraph("Two methods with a seed in common are needed."));
+  if (plots.empty()) return page.add(html_paragraph("Two methods with a seed in common are needed."));
   page.draw({{"kind", "grid"}, {"pieces", plots}});
-  page.add(paragraph(
+  page.add(html_paragraph(
       "An interval that leaves out 0 is a method that is worse than the best by more than the seeds "
       "explain; one that holds 0 may be as good."));
   const size_t seeds = record.study.seeds.size();
-  page.add(quiet(fmt::format(
-      "Paired t-intervals of the differences over the seeds that both methods have, at 95 % for all of a "
-      "plot together (Bonferroni). They take the differences for normal, and see the seeds of training "
-      "only, not the choice of test images.{}",
-      seeds == 1  ? " One seed allows no interval."
-      : seeds < 5 ? fmt::format(" With {} seeds they are wide and rough.", seeds)
-                  : "")));
+  page.add(html_paragraph(
+      fmt::format(
+          "Paired t-intervals of the differences over the seeds that both methods have, at 95 % for all of a "
+          "plot together (Bonferroni). They take the differences for normal, and see the seeds of training "
+          "only, not the choice of test images.{}",
+          seeds == 1  ? " One seed allows no interval."
+          : seeds < 5 ? fmt::format(" With {} seeds they are wide and rough.", seeds)
+                      : ""),
+      "quiet"));
 }
 
 void add_times(Page& page, const StudyRecord& record) {
@@ -237,11 +234,12 @@ void add_times(Page& page, const StudyRecord& record) {
                      {"y", {{"label", "FPR95 (%)"}}},
                      {"series", {{{"label", "methods"}, {"x", x}, {"y", y}, {"names", names}}}}});
   }
-  if (plots.empty()) return page.add(paragraph("No method is finished."));
+  if (plots.empty()) return page.add(html_paragraph("No method is finished."));
   page.draw({{"kind", "grid"}, {"pieces", plots}});
-  page.add(quiet(
+  page.add(html_paragraph(
       "Means over seeds. Time is that of training alone, on the machine it ran on; rows that share a network "
-      "have the same. Lower left is better."));
+      "have the same. Lower left is better.",
+      "quiet"));
 }
 
 Table cells_of(const StudyRecord& record) {
@@ -319,11 +317,15 @@ std::string study_report_of(const std::string& folder) {
   if (!std::filesystem::exists(results)) {
     throw Error(folder, "is a study that has no results yet", "its first network must be trained");
   }
-  return study_report(read_study_results(results), read_file(folder + "/study.yaml"));
+  try {
+    return study_report(read_study_results(results), read_file(folder + "/study.yaml"));
+  } catch (const json::exception& e) {  // the figures of a cell are first looked at here
+    throw Error(results, fmt::format("is damaged: {}", e.what()), "run poem study again, it writes it anew");
+  }
 }
 
 void write_study_report(const std::string& folder) {
-  write_file(folder + "/report.html", study_report_of(folder));
+  write_report(report_path(folder), study_report_of(folder), /*force=*/true);
 }
 
 }  // namespace poem

@@ -1,7 +1,7 @@
 // The report of a study as one page: the table, curves over epochs with bands, differences over seeds,
 // training time against FPR95. docs/report.md.
 //
-//   write_file("report.html", study_report(read_study_results("runs/table1/results.json")));
+//   write_report("table1.html", study_report_of("runs/table1"), false);
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,7 +16,8 @@ std::string study_report(const StudyRecord& record, const std::string& file = ""
 
 bool is_study(const std::string& folder);
 
-// What results.json and study.yaml of a study's folder tell. One that has no results yet is an Error.
+// What results.json and study.yaml of a study's folder tell. One that has no results yet, or damaged ones, is
+// an Error.
 std::string study_report_of(const std::string& folder);
 void write_study_report(const std::string& folder);  // to FOLDER/report.html
 

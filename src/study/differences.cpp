@@ -70,7 +70,8 @@ std::optional<Differences> differences_from_best(const Study& study, const std::
       std::count_if(figures.begin(), figures.end(), [](const Figures& f) { return !f.empty(); });
   if (known < 2) return std::nullopt;
   const size_t best = best_of(figures, column.lower_is_better);
-  Differences all{best, 1 - 0.05 / static_cast<double>(known - 1), {}};
+  const double pairs = static_cast<double>(known) * static_cast<double>(known - 1) / 2;
+  Differences all{best, 1 - 0.05 / pairs, {}};
   for (size_t method = 0; method < figures.size(); ++method) {
     std::vector<double> values;
     for (const auto& [seed, value] : figures[method]) {

@@ -1,7 +1,8 @@
 // Whether two methods of a study differ by more than their seeds do: paired differences over the seeds that
 // both have, with t-intervals.
 //
-//   for (const Difference& d : differences_from_best(study, results.cells, setting, study_column("fpr95"))) …
+//   const auto differences = differences_from_best(study, results.cells, setting, study_column("fpr95"));
+//   for (const Difference& d : differences->others) …
 #pragma once
 #include <optional>
 #include <vector>
@@ -19,13 +20,15 @@ struct Difference {
 };
 
 struct Differences {
-  size_t best;   // the method with the best mean
-  double level;  // each interval's share: 0.95 for all of them together, by Bonferroni
+  size_t best;  // the method with the best mean
+  // Each interval's share: 0.95 for all of them together, by Bonferroni over all pairs of methods, since the
+  // best is chosen by the same figures.
+  double level;
   std::vector<Difference> others;
 };
 
-// Empty unless two methods have the figure. The best is chosen among methods with all seeds, or if there is
-// none among all.
+// Empty unless two methods have the figure. The best is chosen among those with the most
+// seeds.
 std::optional<Differences> differences_from_best(const Study& study, const std::vector<CellResult>& results,
                                                  size_t setting, const StudyColumn& column);
 

@@ -14,6 +14,7 @@
 #include "core/random.h"
 #include "core/registry.h"
 #include "core/text.h"
+#include "data/source.h"
 
 namespace poem {
 namespace {
@@ -255,17 +256,15 @@ std::string text_hash(const std::string& text) { return fmt::format("{:016x}", S
 std::string surroundings_text(const Surroundings& surroundings, const DataSettings& data) {
   std::vector<std::string> sources = {data.train, data.outliers, data.test};
   for (const NamedPath& set : named_paths("data.ood", data.ood)) sources.push_back(set.path);
-  const bool drawn = std::any_of(sources.begin(), sources.end(), [](const std::string& source) {
-    return source.rfind("world:", 0) == 0 || source.rfind("world2d:", 0) == 0;
-  });
+  const bool drawn = std::any_of(sources.begin(), sources.end(), is_drawn);
   return fmt::format("device {}\n", surroundings.device) +
          (drawn ? fmt::format("world {}\n", surroundings.world) : "");
 }
 
 // What a cell is scored on, as text.
 std::string test_text(const DataSettings& data, const Surroundings& surroundings) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}", data.test, fmt::join(data.ood, "\n"), data.size, data.skip_bad,
-                     surroundings_text(surroundings, data));
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", data.folder, data.test, fmt::join(data.ood, "\n"), data.size,
+                     data.skip_bad, surroundings_text(surroundings, data));
 }
 
 size_t find_or_add_network(const Study& study, const Config& config, const Surroundings& surroundings,

@@ -103,7 +103,7 @@ class StudyRun {
     const std::string path = run_folder(network) + "/config.yaml";
     if (!fs::exists(path)) return false;
     Config config = read_config(path, {});
-    config.data.folder = network.config.data.folder;  // a study may be moved with its data
+    config.data.folder = network.config.data.folder;  // wherever it was
     return training_text(study_, config) == training_text(study_, network.config);
   }
   bool trained(const StudyNetwork& network) const {
@@ -162,6 +162,7 @@ class StudyRun {
     spdlog::info("{}: {} cells of {} networks, {} of them to train (logs in {}/logs)", study_.title,
                  plan_.cells.size(), plan_.networks.size(), missing.size(), options_.out);
     networks_left_ = missing.size();
+    anchor_runs();
     for (size_t i = 0; i < plan_.networks.size(); ++i) {
       if (trained(plan_.networks[i])) score_network(i);
     }
@@ -176,6 +177,16 @@ class StudyRun {
     }
   }
 
+  // A study may have moved with its data: runs that are there look for it from here on.
+  void anchor_runs() const {
+    for (const StudyNetwork& network : plan_.networks) {
+      if (begun(network)) write_config(network);
+    }
+  }
+  void write_config(const StudyNetwork& network) const {
+    write_file(run_folder(network) + "/config.yaml", to_yaml(anchored(network.config)));
+  }
+
   void start(size_t index, Children& children) {
     const StudyNetwork& network = plan_.networks[index];
     const std::string folder = run_folder(network);
@@ -184,7 +195,7 @@ class StudyRun {
       empty_folder(folder);
       fs::remove_all(cell_folder(network));
       // A config alone is a run that was stopped before its first checkpoint.
-      write_file(folder + "/config.yaml", to_yaml(anchored(network.config)));
+      write_config(network);
     }
     std::vector<std::string> command = options_.program;
     command.insert(command.end(), {"train", "--resume", folder});

@@ -11,8 +11,8 @@
 
 namespace poem {
 
-// A group a setting; the best of each column and setting marked, among rows with all seeds. The leading columns
-// name the setting, where there are several, and the method.
+// A group a setting; the best of each column and setting marked, among rows with all seeds. The leading
+// columns name the setting, where there are several, and the method.
 struct StudyTable : TextTable {
   std::string title, note;  // the note tells seeds, sets, counts and what is missing
 };

@@ -33,21 +33,21 @@ json data_sizes(const TrainingData& data) {
           {"world", kWorldVersion}};
 }
 
-// All that the bits depend on: where the images lie is not part of it, so that a run may move with its data.
-std::string config_text(Config config) {
-  config.data.folder.clear();
-  return to_yaml(config);
-}
-
 void warn_of_differences(const json& then, const json& now) {
   for (const auto& [name, value] : now.items()) {
     if (then.at(name) == value) continue;
-    spdlog::warn("resuming with {} {}, the run was at {}: the result may differ in its last bits", name,
-                 value.dump(), then.at(name).dump());
+    spdlog::warn(
+        "resuming with {} {}, the run was at {}: figures may differ, it will not be the same to the bit",
+        name, value.dump(), then.at(name).dump());
   }
 }
 
 }  // namespace
+
+std::string config_text(Config config) {
+  config.data.folder.clear();
+  return to_yaml(config);
+}
 
 void write_checkpoint(const std::string& path, const Trainer& trainer, const TrainingData& data,
                       at::Device device) {
@@ -72,7 +72,8 @@ void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingDa
                 "restore the data, or train anew");
   }
   if (file.text("config") != config_text(trainer.config())) {
-    throw Error(path, "was written with another config.yaml", "restore that file, or train anew");
+    throw Error(path, "was written with another config.yaml, or by another version of poem",
+                "restore what it was, or train anew");
   }
   try {
     warn_of_differences(json::parse(file.text("surroundings")), surroundings(device));

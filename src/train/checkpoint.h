@@ -7,6 +7,10 @@
 
 namespace poem {
 
+// All of a config that the bits depend on: where the images lie is not part of it, so that a run may move
+// with its data.
+std::string config_text(Config config);
+
 void write_checkpoint(const std::string& path, const Trainer& trainer, const TrainingData& data,
                       at::Device device);
 

@@ -42,7 +42,12 @@ void check_sources(const Config& config) {
   const ReadOptions options = read_options(config.data);
   check_source(config.data.train, options);
   if (config.mining.miner != "none") check_source(config.data.outliers, options);
-  if (!config.data.test.empty()) check_test_sources(config.data.test, config.data.ood, options);
+  if (config.data.test.empty()) {
+    if (!config.data.ood.empty()) spdlog::warn("data.ood is of no use: data.test is empty");
+    return;
+  }
+  check_file_names("data.ood", named_paths("data.ood", config.data.ood));  // of the scores that a run leaves
+  check_test_sources(config.data.test, config.data.ood, options);
 }
 
 TrainingData load_training_data(const Config& config) {
@@ -53,7 +58,8 @@ TrainingData load_training_data(const Config& config) {
   const bool resize = config.outliers.fit == "resize";
   data.id = read_images(config.data.train, fitted);
   if (!data.id.labelled()) {
-    throw Error(config.data.train, "has no labels", "training needs one sub-folder (or label) a class");
+    throw Error(config.data.train, "has no labels, or a single class",
+                "training needs one sub-folder (or label) a class");
   }
   const auto channels = static_cast<int64_t>(config.network.mean.size());
   check_channels(data.id, channels);
@@ -71,6 +77,13 @@ TrainingData load_training_data(const Config& config) {
     check_channels(data.outliers, channels);
     const Crop any{0, 0};
     cut(data.outliers, &any, 1, data.outlier_cut);  // an Error now if they are too small
+    const int64_t side = std::min(data.outliers.height(), data.outliers.width());
+    if (side < config.data.size && side > 1) {  // points have one pixel
+      spdlog::warn(
+          "{}: the outliers have {} pixels, less than data.size, and get a black frame "
+          "(outliers.fit: resize, or poem pack --size {}, enlarges them)",
+          config.data.outliers, side, config.data.size);
+    }
   }
   spdlog::info("{} ID images in {} classes ({} held out), {} outliers", data.id.size(),
                data.id.class_names.size(), data.validation_rows.size(),

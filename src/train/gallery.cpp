@@ -79,7 +79,8 @@ class TestSheets {
     std::vector<at::Tensor> tiles;
     json captions = json::array();
     for (const Shown& image : chosen) {
-      tiles.push_back(tile(fit(images(image).pixels.narrow(0, image.index, 1), detector_.size)[0]));
+      const Crop whole{image.index, 0};
+      tiles.push_back(tile(cut(images(image), &whole, 1, plain(detector_.size))[0]));  // as it was scored
       captions.push_back(caption(image));
     }
     write_sheet(folder_, name, std::move(tiles), captions);
@@ -152,7 +153,7 @@ void write_test_sheets(const std::string& folder, const Detector& detector, cons
       "misclassified", [&](const Shown& i) { return sheets.misclassified(i); }, falling);
   sheets.write(
       "near-threshold", [](const Shown&) { return true; },
-      [&](const Shown& i) { return std::abs(i.score - threshold); });
+      [&](const Shown& i) { return i.score == threshold ? 0 : std::abs(i.score - threshold); });
 }
 
 }  // namespace poem

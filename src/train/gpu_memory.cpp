@@ -10,6 +10,7 @@
 #include "data/device_images.h"
 #include "net/network.h"
 #include "objective/objective.h"
+#include "train/trainer.h"
 #ifdef POEM_HAS_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #endif
@@ -28,7 +29,7 @@ int64_t images_a_block(int64_t size, at::Device device) {
   constexpr int64_t kBusy = 4096 * 1024, kOnCpu = 2000 * 1024;  // pixels
   constexpr int64_t kBytesAPixel = 4096;  // more than any backbone takes on its way to the features
   const int64_t pixels =
-      device.is_cuda() ? std::min(kBusy, device_memory(device).free / 2 / kBytesAPixel) : kOnCpu;
+      device.is_cuda() ? std::min(kBusy, device_memory(device).total / 8 / kBytesAPixel) : kOnCpu;
   return std::max<int64_t>(1, pixels / (size * size));
 }
 
@@ -61,10 +62,7 @@ int64_t images_a_step(const Config& config, const Objective& objective) {
 void check_gpu_memory(const Config& config, at::Device device) {
   if (!device.is_cuda()) return;
   const auto objective = make_objective(config.objective);
-  NetworkSpec spec = config.network;
-  spec.channels = static_cast<int64_t>(spec.mean.size());
-  spec.pixels = config.data.size * config.data.size;
-  const auto network = make_network(spec, 0);
+  const auto network = make_network(likely_spec(config, *objective), 0);
   network->to(device);
   network->use_bf16(computes_in_bf16(config.train.precision, device));
   constexpr int64_t kFew = 4;

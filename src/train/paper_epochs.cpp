@@ -31,7 +31,9 @@ Config paper_config(const PaperEpochs& settings) {
 ImageSet random_images(const std::string& name, int64_t count, int64_t side) {
   // A few random bytes repeated with an odd period: cheap, and no two images are alike.
   const int64_t bytes = count * 3 * side * side, period = (1 << 24) + 43;
-  const at::Tensor some = at::randint(0, 256, {period}, at::kByte);
+  const at::Tensor some = at::empty({period}, at::kByte);
+  Stream stream(0, name);
+  for (int64_t i = 0; i < period; ++i) some.data_ptr<uint8_t>()[i] = static_cast<uint8_t>(stream.below(256));
   at::Tensor pixels = some.repeat({bytes / period + 1}).narrow(0, 0, bytes).view({count, 3, side, side});
   return {name, pixels.contiguous(), {}, {}};
 }
@@ -39,7 +41,10 @@ ImageSet random_images(const std::string& name, int64_t count, int64_t side) {
 TrainingData random_data(const Config& config) {
   TrainingData data;
   data.id = random_images("random ID images", kIds, 32);
-  data.id.labels = at::randint(0, 10, {kIds}, at::kLong);
+  data.id.labels = at::empty({kIds}, at::kLong);
+  Stream stream(0, "labels");
+  for (int64_t i = 0; i < kIds; ++i)
+    data.id.labels.data_ptr<int64_t>()[i] = static_cast<int64_t>(stream.below(10));
   for (int i = 0; i < 10; ++i) data.id.class_names.push_back(std::to_string(i));
   data.train_rows.resize(kIds);
   std::iota(data.train_rows.begin(), data.train_rows.end(), int64_t{0});

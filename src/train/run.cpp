@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/lock.h"
-#include "core/named_path.h"
 #include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
@@ -140,7 +139,6 @@ std::optional<Results> finish(const Folder& folder, const Detector& detector,
 struct Inputs {
   explicit Inputs(const Config& config) : training(load_training_data(config)) {
     if (config.data.test.empty()) return;
-    check_file_names("data.ood", named_paths("data.ood", config.data.ood));
     test = load_test_data(config.data.test, config.data.ood, read_options(config.data));
     check_fits(training.id.channels(), training.id.class_names, test->id, test->ood);
   }
@@ -195,14 +193,8 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
 void check_startable(const Config& config) {
   check_sources(config);
   // A network for two classes, built for nothing but its complaints.
-  const auto objective = make_objective(config.objective);
-  const std::vector<std::string> classes = {"0", "1"};
-  NetworkSpec spec = config.network;
-  spec.head = objective->head();
-  spec.channels = static_cast<int64_t>(spec.mean.size());
-  spec.pixels = config.data.size * config.data.size;
-  spec.classes = objective->outputs(static_cast<int64_t>(classes.size()));
-  const Detector bare{make_network(spec, 0), nullptr, std::nullopt, classes, config.data.size};
+  const NetworkSpec spec = likely_spec(config, *make_objective(config.objective));
+  const Detector bare{make_network(spec, 0), nullptr, std::nullopt, {"0", "1"}, config.data.size};
   unsigned found = available(bare, std::nullopt) | kTraining;
   if (config.data.validation > 0) found |= kHeldOut;
   choose_scores({config.score}, found);

@@ -1,5 +1,6 @@
 // The run folder: config.yaml, metrics.jsonl, events for TensorBoard, checkpoint/, detector.safetensors,
-// results.json and results.csv (docs/run-folder.md). Killed at any moment, a run resumes to the same result.
+// results.json, results.csv, scores/ and gallery/ (docs/run-folder.md). Killed at any moment, a run resumes
+// to the same result.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -50,17 +50,29 @@ DeviceImages::Place place(const Config& config) {
 
 std::shared_ptr<Network> build_network(const Config& config, const Objective& objective, const ImageSet& id,
                                        at::Device device) {
-  NetworkSpec spec = config.network;
-  spec.head = objective.head();
-  spec.channels = id.channels();
-  spec.pixels = id.height() * id.width();
-  spec.classes = objective.outputs(static_cast<int64_t>(id.class_names.size()));
+  const NetworkSpec spec = network_spec(config, objective, id.channels(), id.height() * id.width(),
+                                        static_cast<int64_t>(id.class_names.size()));
   std::shared_ptr<Network> network = make_network(spec, config.seed);
   network->to(device);
   return network;
 }
 
 }  // namespace
+
+NetworkSpec network_spec(const Config& config, const Objective& objective, int64_t channels, int64_t pixels,
+                         int64_t classes) {
+  NetworkSpec spec = config.network;
+  spec.head = objective.head();
+  spec.channels = channels;
+  spec.pixels = pixels;
+  spec.classes = objective.outputs(classes);
+  return spec;
+}
+
+NetworkSpec likely_spec(const Config& config, const Objective& objective) {
+  const auto channels = static_cast<int64_t>(config.network.mean.size());
+  return network_spec(config, objective, channels, config.data.size * config.data.size, 2);
+}
 
 Trainer::Trainer(const Config& config, const TrainingData& data, at::Device device)
     : config_(config),

@@ -34,6 +34,12 @@ struct EpochReport {
   double mine_seconds, train_seconds, queue_seconds;
 };
 
+// The network that a config asks for.
+NetworkSpec network_spec(const Config& config, const Objective& objective, int64_t channels, int64_t pixels,
+                         int64_t classes);
+// The same before any image is read: two classes, and as many channels as the config normalises.
+NetworkSpec likely_spec(const Config& config, const Objective& objective);
+
 class Trainer {
  public:
   Trainer(const Config& config, const TrainingData& data, at::Device device);

@@ -223,7 +223,8 @@ def make_hostile(run, copy):
         sheet["tiles"] = [dict(tile, **{"class": WORSE, "predicted": WORSE, "set": WORSE}) for tile in sheet["tiles"]]
         file.write_text(json.dumps(sheet))
     lines = [json.loads(line) for line in (copy / "metrics.jsonl").read_text().splitlines()]
-    for line in lines:
+    for number, line in enumerate(lines):
+        line["loss"] = (0.3, 0.1 + 0.2)[number % 2]  # neighbours among floating-point numbers: no axis has ticks between
         for entry in line["mining"]["classes"]:
             entry["name"] = WORSE
     (copy / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

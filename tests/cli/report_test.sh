@@ -60,6 +60,9 @@ expect_words bare/report.html "metrics.jsonl is missing"
 mkdir empty
 expect_error empty "not a run" -- report empty
 expect_error missing "not a folder" -- report missing
+mkdir figure
+touch figure/toy.json
+expect_error figure "poem toy" "report.html" -- report figure
 expect_error nowhere/x.html "folder does not exist" -- report run --out nowhere/x.html
 expect_error data.ood "'a/b'" "another name" -- train image.yaml --out new --set data.test=world:test:8 --set "data.ood=['a/b=world:digits:8']"
 expect_error data.ood "'id'" "another name" -- train image.yaml --out new --set data.test=world:test:8 --set "data.ood=[id=world:digits:8]"

@@ -96,7 +96,7 @@ expect_error damaged/config.yaml "format 2" -- info damaged
 code=0
 "$program" --threads 1 --quiet train --resume run >"$logs/out" 2>"$logs/err" || code=$?
 expect_same $code 0
-expect_words "$logs/err" "threads 1" "at 2" "last bits"
+expect_words "$logs/err" "threads 1" "at 2" "to the bit"
 
 # Neither permission nor space.
 mkdir locked

@@ -56,7 +56,7 @@ function shortNumber(value) {
     size !== 0 && (size < 1e-4 || size >= 1e7)
       ? value.toExponential(2)
       : String(Number(value.toPrecision(size >= 1000 ? 7 : 4)));
-  return text.replace("-", "−");
+  return text.replaceAll("-", "−");
 }
 
 const percent = (share, digits = 1) => (Number.isFinite(share) ? `${(100 * share).toFixed(digits)} %` : "–");
@@ -78,20 +78,22 @@ function extent(lists) {
   return low <= high ? [low, high] : [0, 1];
 }
 
-// Round numbers inside [low, high]; on a logarithmic axis powers of ten.
+// Round numbers inside [low, high], about `most`; on a logarithmic axis powers of ten. The count ends the loops whatever
+// rounding does to steps too small or large for the numbers.
 function ticks(low, high, log, most) {
   const list = [];
   if (log) {
     const first = Math.ceil(Math.log10(low) - 1e-9),
       last = Math.floor(Math.log10(high) + 1e-9);
     const step = Math.max(1, Math.ceil((last - first + 1) / most));
-    for (let power = first; power <= last; power += step) list.push(10 ** power);
+    for (let power = first; power <= last && list.length <= most; power += step) list.push(10 ** power);
     return list;
   }
   const rough = (high - low) / most,
     unit = 10 ** Math.floor(Math.log10(rough));
   const step = unit * [1, 2, 5, 10].find((factor) => factor * unit >= rough * (1 - 1e-9));
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) list.push(i * step);
+  const first = Math.ceil(low / step - 1e-9);
+  for (let i = first; i * step <= high + step * 1e-9 && list.length <= most; ++i) list.push(i * step);
   return list;
 }
 
@@ -103,16 +105,21 @@ function scale({low, high, log}, from, to) {
   return (value) => from + ((to - from) * (unit(value) - a)) / (b - a);
 }
 
+// Whether nothing but rounding tells the ends apart. Ticks between such ends would be too close to count.
+const isFlat = (low, high) => !(high - low > 1e-9 * Math.max(Math.abs(low), Math.abs(high)));
+
 // The axis as the data wants it where the piece does not say.
 function fitAxis(axis, lists) {
   const kept = axis.log ? lists.map((list) => Array.from(list).filter((value) => value > 0)) : lists;
   let [low, high] = extent(kept);
-  const margin = axis.log || axis.tight ? 0 : (axis.margin ?? 0.04) * (high - low || Math.abs(high) || 1);
+  const span = isFlat(low, high) ? Math.abs(high) || 1 : high - low;
+  const margin = axis.log || axis.tight ? 0 : (axis.margin ?? 0.04) * span;
   low = axis.low ?? (low >= 0 && low - margin < 0 && !axis.log ? 0 : low - margin);
   high = axis.high ?? high + margin;
-  if (!(high > low)) {
-    low = axis.log ? low / 2 : low - 0.5;
-    high = axis.log ? high * 2 : high + 0.5;
+  if (isFlat(low, high)) {
+    const room = Math.max(0.5, 1e-6 * Math.abs(high));
+    low = axis.log ? low / 2 : low - room;
+    high = axis.log ? high * 2 : high + room;
   }
   return {...axis, low, high};
 }
@@ -677,7 +684,7 @@ pieces.frames = (piece) => {
 // What a cell is sorted by: its number if it starts with one, else its words.
 function sortKey(row, column) {
   const text = row.cells[column].textContent.trim();
-  const number = parseFloat(text.replace("−", "-").replaceAll(",", ""));
+  const number = parseFloat(text.replaceAll("−", "-").replaceAll(",", ""));
   return Number.isNaN(number) ? text : number;
 }
 
