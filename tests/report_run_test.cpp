@@ -102,6 +102,7 @@ TEST(RunReport, WithoutScoresTheVerdictIsOfFpr95) {
   folder.remove("scores");
   const RunData run = folder.read();
   EXPECT_TRUE(has(joined(run.notes), "scores/id.npy is missing"));
+  EXPECT_TRUE(run.scores.empty());
   EXPECT_TRUE(has(verdict(run), "keeps 95 % of the ID test images it rejects 62.5 % of the OOD images"));
   EXPECT_TRUE(has(verdict(run), "worst on far, of which it rejects 50.0 %"));
 }
@@ -112,10 +113,22 @@ TEST(RunReport, OneOfTheScoresMissingOrDamagedLeavesTheRest) {
     folder.remove("scores/far.npy");
     if (*damage != '\0') folder.put("scores/far.npy", damage);
     const RunData run = folder.read();
-    EXPECT_TRUE(run.scores.empty());
+    ASSERT_EQ(run.scores.size(), 2u);
+    EXPECT_EQ(run.scores[1].name, "near");
     EXPECT_TRUE(has(joined(run.notes), "scores/far.npy")) << joined(run.notes);
     EXPECT_TRUE(has(run_report(run), "Loss"));
   }
+}
+
+TEST(RunReport, PicturesAndAThresholdThatAreMissingAreNamed) {
+  RunFolder folder;
+  folder.remove("gallery");
+  TensorFile detector;
+  detector.metadata = {{"detector", "{}"}};
+  write_safetensors(folder.path() + "/detector.safetensors", detector);
+  const RunData run = folder.read();
+  EXPECT_TRUE(has(joined(run.notes), "gallery/ is missing")) << joined(run.notes);
+  EXPECT_TRUE(has(joined(run.notes), "has no threshold: data.validation")) << joined(run.notes);
 }
 
 TEST(RunReport, ARunThatGoesOnTellsHowFarItIs) {

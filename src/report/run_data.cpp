@@ -164,15 +164,16 @@ class Reader {
     for (const std::string& name : names) {
       const std::string file = "scores/" + name + ".npy";
       if (name.find('/') != name.npos || !has(file)) {
-        note(file + " is missing: there are no histograms and curves of scores.");
-        return run_.scores.clear();
+        note(file + " is missing: there are no histograms and curves of its scores.");
+      } else {
+        attempt(file, [&] {
+          run_.scores.push_back({name, poem::read_scores(path(file))});
+          std::sort(run_.scores.back().scores.begin(), run_.scores.back().scores.end());
+        });
       }
-      attempt(file, [&] {
-        run_.scores.push_back({name, poem::read_scores(path(file))});
-        std::sort(run_.scores.back().scores.begin(), run_.scores.back().scores.end());
-      });
+      if (run_.scores.empty()) return;  // nothing to hold the others against
     }
-    if (run_.scores.size() != names.size()) run_.scores.clear();
+    if (run_.scores.size() == 1) run_.scores.clear();  // and nothing to hold against it
   }
 
   void read_detector() {
@@ -181,6 +182,7 @@ class Reader {
       const json about = json::parse(read_safetensors(path("detector.safetensors")).text("detector"));
       run_.has_detector = true;
       if (about.contains("threshold") && about["threshold"].is_number()) run_.threshold = about["threshold"];
+      if (!run_.threshold) note("The detector has no threshold: data.validation held out no image.");
     });
   }
 
@@ -203,7 +205,12 @@ class Reader {
   }
 
   void read_gallery() {
-    if (!fs::is_directory(path("gallery"))) return;
+    if (!fs::is_directory(path("gallery"))) {
+      const bool points = run_.setting("data.size") == "1";  // there are no pictures of them
+      if (run_.results && run_.results_epoch == 0 && !points)
+        note("gallery/ is missing: there are no pictures.");
+      return;
+    }
     std::vector<std::string> mined, test;
     for (const auto& entry : fs::directory_iterator(path("gallery"))) {
       if (entry.path().extension() != ".png") continue;

@@ -34,7 +34,7 @@ struct RunData {
   std::vector<nlohmann::json> epochs;                       // the lines of metrics.jsonl
   std::optional<Results> results;
   int64_t results_epoch = 0;        // the epoch after which the results were taken; 0: the end of the run
-  std::vector<NamedScores> scores;  // of the ID test images first; empty if any of them is missing
+  std::vector<NamedScores> scores;  // ID test images first, then at least one OOD set; or none
   std::optional<double> threshold;  // the detector's
   bool has_detector = false;
   std::vector<Sheet> mined, test;                                 // by epoch; by name
