@@ -101,3 +101,19 @@ mining: {pool: 32}
 train: {epochs: 4, batch: 8, outlier_batch: 8, learning_rate: 0.01}
 TEXT
 }
+
+# expect_clean_stop SOURCE [OPTION...]: Ctrl-C while it is packed ends with 130 and leaves nothing behind.
+expect_clean_stop() {
+  local child code=0 i
+  "$program" --threads 1 pack "$1" stopped.poem "${@:2}" >"$logs/out" 2>"$logs/err" &
+  child=$!
+  for ((i = 0; i < 500; ++i)); do
+    [ -e stopped.poem.tmp ] && break
+    sleep 0.02
+  done
+  [ -e stopped.poem.tmp ] || fail "packing never began: $(cat "$logs/err")"
+  kill -INT "$child"
+  wait "$child" || code=$?
+  expect_same $code 130
+  expect_same "$(find . -name 'stopped*')" ""
+}

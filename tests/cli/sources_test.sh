@@ -94,15 +94,4 @@ expect_words "$logs/out" "8 ID against a 16, 3 ID against b 6"
 expect_error "24 ID and 6 OOD" "1:7" -- eval run "${sets[@]}" --balance 1:7
 
 # Ctrl-C while a world is drawn leaves nothing behind.
-"$program" --threads 1 pack world:train:400000 stopped.poem >"$logs/out" 2>"$logs/err" &
-child=$!
-for ((i = 0; i < 500; ++i)); do
-  [ -e stopped.poem.tmp ] && break
-  sleep 0.02
-done
-[ -e stopped.poem.tmp ] || fail "packing never began: $(cat "$logs/err")"
-kill -INT "$child"
-code=0
-wait "$child" || code=$?
-expect_same $code 130
-expect_same "$(find . -name 'stopped*')" ""
+expect_clean_stop world:train:400000
