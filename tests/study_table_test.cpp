@@ -81,6 +81,15 @@ TEST(StudyTable, MarksTheBestAndHasThePapersFigures) {
   expect(to_text(table, {true, true, true, 200}), "│ A & b  │ \033[1m12.00 ± 2.83\033[0m │  3.50 │");
 }
 
+TEST(StudyTable, LatexHasEveryCharacterOfAName) {
+  Study named = study({0});
+  named.title = R"(a\b^c~d{e}&%$#_)";
+  const std::string tex = to_latex(make_table(named, {}));
+  EXPECT_NE(tex.find(R"(\caption{a\textbackslash{}b\textasciicircum{}c\textasciitilde{}d\{e\}\&\%\$\#\_. )"),
+            std::string::npos)
+      << tex;
+}
+
 TEST(StudyTable, OneSeedHasNoDeviation) {
   const std::string markdown =
       to_markdown(make_table(study({4}), {{cell(0, 4, 0.1, 0.9), cell(1, 4, 0.10004, 0.9)}, {}}));

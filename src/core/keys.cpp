@@ -47,7 +47,7 @@ void check(const T& value, const Key& key, const std::string& where) {
     const auto& choices = allowed.choices;
     if (choices.empty() || std::count(choices.begin(), choices.end(), value) > 0) return;
     throw Error(where, fmt::format("{} is '{}'", key.name, value),
-                fmt::format("nearest is '{}'; known: {}", nearest(value, choices), listed(choices)));
+                suggestion(value, choices) + "known: " + listed(choices));
   } else if constexpr (!std::is_same_v<T, bool>) {
     const auto number = static_cast<double>(value);
     fine = std::isfinite(number) && number >= allowed.low && number <= allowed.high;
@@ -101,7 +101,7 @@ const Key& find_key(const std::vector<Key>& keys, const std::string& name, const
     names.push_back(key.name);
   }
   throw Error(where, fmt::format("unknown key '{}'", name),
-              fmt::format("nearest is '{}'; 'poem config' lists all", nearest(name, names)));
+              suggestion(name, names) + "'poem config' lists all");
 }
 
 bool is_section(const std::vector<Key>& keys, const std::string& name) {

@@ -46,8 +46,8 @@ void ImageFiles::check_size(const std::string& name, const at::Tensor& image) {
   }
   if (image.sizes().vec() == first_size_) return;
   throw Error(name,
-              fmt::format("is {} × {} pixels, but {} is {} × {}", image.size(2), image.size(1), first_name_,
-                          first_size_[2], first_size_[1]),
+              fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_name_,
+                          first_size_[1], first_size_[2]),
               "bring all to one size with --size N, in a config data.size");
 }
 

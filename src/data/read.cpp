@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -62,17 +61,6 @@ int64_t default_count(const std::string& set) {
   return set == "outliers" ? 20000 : 1000;
 }
 
-template <typename Number>
-Number parse_number(const std::string& source, const std::string& text, Number least) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  if (problem != std::errc() || stop != end || value < least)
-    throw Error(source, fmt::format("'{}' is not a whole number of at least {}", text, least),
-                "write world:SET:COUNT:SEED, for example world:train:4000:0");
-  return value;
-}
-
 WorldSource parse_world(const std::string& source) {
   std::vector<std::string> parts;
   for (size_t start = 0;;) {
@@ -84,8 +72,8 @@ WorldSource parse_world(const std::string& source) {
   if (parts.size() > 4)
     throw Error(source, "has too many parts", "write " + parts[0] + ":SET[:COUNT[:SEED]]");
   WorldSource world{parts[0] == "world2d", parts[1], default_count(parts[1]), 0};
-  if (parts.size() > 2) world.count = parse_number<int64_t>(source, parts[2], 1);
-  if (parts.size() > 3) world.seed = parse_number<uint64_t>(source, parts[3], 0);
+  if (parts.size() > 2) world.count = whole_number<int64_t>(source, "COUNT", parts[2], 1);
+  if (parts.size() > 3) world.seed = whole_number<uint64_t>(source, "SEED", parts[3], 0);
   return world;
 }
 

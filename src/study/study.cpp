@@ -45,7 +45,7 @@ class Section {
       const auto key = item.first.as<std::string>("");
       if (std::count(known.begin(), known.end(), key) == 0) {
         fail(item.first, fmt::format("unknown key '{}'", key),
-             fmt::format("nearest is '{}'; known: {}", nearest(key, known), listed(known)));
+             suggestion(key, known) + "known: " + listed(known));
       }
       if (!seen.insert(key).second) fail(item.first, fmt::format("key '{}' appears twice", key), "keep one");
     }

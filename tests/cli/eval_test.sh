@@ -77,7 +77,6 @@ expect_error "'knm'" "nearest is 'knn'" "mahalanobis" -- eval run "${sets[@]}" -
 expect_ok eval run/detector.safetensors "${sets[@]}" --score knn,mahalanobis --train world:train:32
 expect_error "world:digits:8" "no labels" -- eval run "${sets[@]}" --score knn --train world:digits:8
 expect_error "'reject'" "beyond the classes" -- eval run "${sets[@]}" --score reject
-expect_error "'msp'" twice -- eval run "${sets[@]}" --score msp,msp
 expect_ok eval run/detector.safetensors "${sets[@]}" --score all
 ! grep -q "^knn " "$logs/out" || fail "KNN without training images"
 

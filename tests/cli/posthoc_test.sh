@@ -86,7 +86,6 @@ hoc=(posthoc --score energy --out new)
 expect_error "'enrgy'" "energy" "fdbd" -- posthoc "${inputs[@]}" --score msp,enrgy --out new
 expect_error "'knm'" "nearest is 'knn'" "available here: msp, " -- posthoc "${inputs[@]}" --score knm --out new
 ! grep -q "odin\|mahalanobis\|reject" "$logs/err" || fail "names what saved features do not allow: $(cat "$logs/err")"
-expect_error "'knn'" twice -- posthoc "${inputs[@]}" --score knn,knn --out new
 expect_error "'odin'" gradients "poem eval" -- posthoc "${inputs[@]}" --score odin --out new
 expect_error "'reject'" "beyond the classes" -- posthoc "${inputs[@]}" --score reject --out new
 expect_error "--score is required" -- posthoc "${inputs[@]}" --out new
