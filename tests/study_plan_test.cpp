@@ -88,9 +88,9 @@ TEST_F(StudyFile, ANetworksNameFollowsFromItsConfigAlone) {
   EXPECT_NE(usual, name("\nset: {data.train: 'world2d:train:61'}" + poem));
 }
 
-TEST_F(StudyFile, FiguresOfOtherSurroundingsAreOtherCells) {
-  const auto names = [&](const std::string& set, const Surroundings& surroundings) {
-    const StudyPlan p = make_plan(read("seeds: [0]" + set + "\nmethods: [{name: POEM}]"), surroundings);
+TEST_F(StudyFile, FiguresOfOtherConditionsAreOtherCells) {
+  const auto names = [&](const std::string& set, const Conditions& conditions) {
+    const StudyPlan p = make_plan(read("seeds: [0]" + set + "\nmethods: [{name: POEM}]"), conditions);
     return std::pair{p.networks[0].name, p.cells[0].tests};
   };
   const auto here = names("", {"cpu", 1}), gpu = names("", {"cuda", 1}), later = names("", {"cpu", 2});

@@ -56,8 +56,8 @@ void run(const Options& options) {
   check_ending(options.posterior, ".npz");
   check_ending(options.probabilities, ".npy");
   OutputFiles files({options.out, options.posterior, options.probabilities}, options.force);
-  const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers),
-                   pool = read_features(options.pool);
+  const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers, id.size(1)),
+                   pool = read_features(options.pool, id.size(1));
   FeatureMiningSettings settings = options.settings;
   settings.noise = options.noise == "iid" ? TargetNoise::kIid : TargetNoise::kSingle;
   const MinedFeatures mined = mine_features(id, outliers, pool, options.select, options.seed, settings);

@@ -183,11 +183,11 @@ void read_yaml_key(const Key& key, const std::string& path) {
   if (const YAML::Node node = load_map(path)[key.name]) assign(key, node, path);
 }
 
-void set_key(const std::vector<Key>& keys, const std::string& assignment) {
+void set_key(const std::vector<Key>& keys, const std::string& assignment, const std::string& given_to) {
   const auto equals = assignment.find('=');
-  if (equals == std::string::npos) throw Error("--set " + assignment, "has no '='", "write --set key=value");
-  const std::string name = assignment.substr(0, equals), where = "--set " + assignment;
-  const Key& key = find_key(keys, name, where);
+  const std::string where = given_to + " " + assignment;
+  if (equals == std::string::npos) throw Error(where, "has no '='", "write key=value");
+  const Key& key = find_key(keys, assignment.substr(0, equals), where);
   YAML::Node node;
   try {
     node = YAML::Load(assignment.substr(equals + 1));

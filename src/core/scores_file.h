@@ -8,7 +8,8 @@
 namespace poem {
 
 // By the name's ending, as float32:
-//   .npy    any number type and shape, flattened
+//   .npy    any number type, one score a row
+//   .npz    the same, of the only array in it
 //   .csv    one score a line, the last column (',', ';' or tab); a first line that does not end in a number
 //   is
 //           the header

@@ -226,7 +226,7 @@ Config cell_config(const Study& study, const StudyCell& cell) {
   add(study.methods[cell.method].set);
   add({fmt::format("seed={}", cell.seed)});
   if (study.curves > 0) add({fmt::format("train.evaluate_every={}", study.curves)});
-  return read_config(study.base, set);
+  return read_config(study.base, set, "set");
 }
 
 void check_cell(const Study& study, const Config& config) {
@@ -253,24 +253,24 @@ Config training_config(const Study& study, Config config) {
 // A short name for a text: 16 hexadecimal digits.
 std::string text_hash(const std::string& text) { return fmt::format("{:016x}", Stream(0, text).bits64()); }
 
-std::string surroundings_text(const Surroundings& surroundings, const DataSettings& data) {
+std::string conditions_text(const Conditions& conditions, const DataSettings& data) {
   std::vector<std::string> sources = {data.train, data.outliers, data.test};
   for (const NamedPath& set : named_paths("data.ood", data.ood)) sources.push_back(set.path);
   const bool drawn = std::any_of(sources.begin(), sources.end(), is_drawn);
-  return fmt::format("device {}\n", surroundings.device) +
-         (drawn ? fmt::format("world {}\n", surroundings.world) : "");
+  return fmt::format("device {}\n", conditions.device) +
+         (drawn ? fmt::format("world {}\n", conditions.world) : "");
 }
 
 // What a cell is scored on, as text.
-std::string test_text(const DataSettings& data, const Surroundings& surroundings) {
+std::string test_text(const DataSettings& data, const Conditions& conditions) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", data.folder, data.test, fmt::join(data.ood, "\n"), data.size,
-                     data.skip_bad, surroundings_text(surroundings, data));
+                     data.skip_bad, conditions_text(conditions, data));
 }
 
-size_t find_or_add_network(const Study& study, const Config& config, const Surroundings& surroundings,
+size_t find_or_add_network(const Study& study, const Config& config, const Conditions& conditions,
                            StudyPlan& plan) {
   const std::string identity =
-      training_text(study, config) + surroundings_text(surroundings, training_config(study, config).data);
+      training_text(study, config) + conditions_text(conditions, training_config(study, config).data);
   const std::string name = fmt::format("{}-{}-seed{}-{}", config.objective.name, config.mining.miner,
                                        config.seed, text_hash(identity));
   const auto found = std::find_if(plan.networks.begin(), plan.networks.end(),
@@ -313,7 +313,7 @@ Study read_study(const std::string& path) {
   return study;
 }
 
-StudyPlan make_plan(const Study& study, const Surroundings& surroundings) {
+StudyPlan make_plan(const Study& study, const Conditions& conditions) {
   StudyPlan plan;
   for (const int64_t seed : study.seeds) {
     for (size_t setting = 0; setting < study.settings.size(); ++setting) {
@@ -325,8 +325,8 @@ StudyPlan make_plan(const Study& study, const Surroundings& surroundings) {
         } catch (const Error& e) {
           throw Error(fmt::format("{}: {}", study.path, cell_name(study, cell)), e.what());
         }
-        cell.network = find_or_add_network(study, cell.config, surroundings, plan);
-        cell.tests = text_hash(test_text(cell.config.data, surroundings));
+        cell.network = find_or_add_network(study, cell.config, conditions, plan);
+        cell.tests = text_hash(test_text(cell.config.data, conditions));
         plan.cells.push_back(std::move(cell));
       }
     }
