@@ -202,7 +202,8 @@ TEST(CheckSource, FindsWhatReadingWouldWithoutReading) {
   check_source("world:train:100000000", options);  // not drawn
   check_source("world2d:ood", options);
   for (const auto& [source, word] : std::vector<std::pair<std::string, std::string>>{
-           {"b.npy", "no such file"},
+           {"b.npy", "no such file or folder (check the path, and data.folder"},
+           {"/b.npy", "no such file or folder (check the path)"},
            {"a.npy#exclude=missing.txt", "missing.txt: there is no such file"},
            {"a.npy#cont=3", "nearest is 'count'"},
            {"list.txt", "no known format"},

@@ -3,7 +3,10 @@
 
 #include <cmath>
 
+#include "core/text.h"
+#include "expect_error.h"
 #include "study/study_table.h"
+#include "temporary_folder.h"
 
 namespace poem {
 namespace {
@@ -95,6 +98,14 @@ TEST(StudyTable, OneSeedHasNoDeviation) {
       to_markdown(make_table(study({4}), {{cell(0, 4, 0.1, 0.9), cell(1, 4, 0.10004, 0.9)}, {}}));
   EXPECT_NE(markdown.find("| A & b | **10.00 ± –** |"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("| C\\|D | **10.00 ± –** |"), std::string::npos) << "looks the same: " << markdown;
+}
+
+TEST(StudyRecord, NamesTheFileThatContradictsItself) {
+  TemporaryFolder folder;
+  const std::string text = to_json_text(study({0}), {{cell(0, 0, 0.1, 0.9)}, {}});
+  folder.put("results.json", replaced(text, "\"method\": \"A & b\"", "\"method\": \"Z\""));
+  expect_error([&] { read_study_results(folder / "results.json"); },
+               {folder / "results.json", "'Z'", "poem study"});
 }
 
 TEST(StudyTable, SaysWhatIsMissing) {

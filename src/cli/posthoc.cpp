@@ -122,8 +122,13 @@ void run(const Options& options) {
   for (size_t i = 0; i < names.size(); ++i) {
     const std::vector<float> id = to_floats(by_set[0][i]);
     std::vector<SetResult> sets;
-    for (size_t set = 0; set < data.ood.size(); ++set)
-      sets.push_back({data.ood[set].first, ood_metrics(id, to_floats(by_set[set + 1][i]), balance)});
+    for (size_t set = 0; set < data.ood.size(); ++set) {
+      try {
+        sets.push_back({data.ood[set].first, ood_metrics(id, to_floats(by_set[set + 1][i]), balance)});
+      } catch (const Error& e) {
+        throw Error(fmt::format("{} of {} and {}", names[i], paths.id, paths.ood[set].path), e.what());
+      }
+    }
     results.emplace_back(names[i], make_results(std::move(sets)));
   }
   write(outputs, by_set, results, options.force);

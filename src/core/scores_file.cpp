@@ -88,8 +88,8 @@ at::Tensor only_array(const std::string& path) {
 }
 
 std::vector<float> read_array(const std::string& path, const at::Tensor& array) {
-  if (array.numel() != array.size(0)) {
-    throw Error(path, fmt::format("has shape {}", fmt::join(array.sizes(), "×")),
+  if (array.dim() == 0 || array.numel() != array.size(0)) {
+    throw Error(path, fmt::format("has shape ({})", fmt::join(array.sizes(), "×")),
                 "give one score an input; poem posthoc makes scores of features");
   }
   const at::Tensor values = array.to(at::kFloat).contiguous();

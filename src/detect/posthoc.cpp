@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/finite.h"
 #include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
@@ -72,7 +73,9 @@ FeatureData read_feature_data(const FeaturePaths& paths) {
   data.head = read_head(paths.head);
   const int64_t width = data.head.weight.size(1);
   const auto read = [&](const std::string& path) {
-    return read_features(path, width).to(at::kFloat).contiguous();
+    const at::Tensor features = read_features(path, width).to(at::kFloat).contiguous();
+    check_finite(path, features, "rescale the features: scores are computed in float32");
+    return features;
   };
   data.train = read(paths.train);
   data.labels = read_labels(paths.labels, data.train.size(0), data.head.weight.size(0));

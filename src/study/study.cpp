@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <type_traits>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -55,7 +56,8 @@ class Section {
 
   std::string text(const char* key) const {
     const YAML::Node node = required(key);
-    if (!node.IsScalar() || node.Scalar().empty()) fail(node, fmt::format("{} is not a text", key), "");
+    if (!node.IsScalar() || node.Scalar().empty())
+      fail(node, fmt::format("{} is not a text", key), fmt::format("write {}: and some words", key));
     return node.Scalar();
   }
 
@@ -68,7 +70,8 @@ class Section {
   }
 
   [[noreturn]] void fail(const YAML::Node& node, const std::string& what, const std::string& remedy) const {
-    throw Error(fmt::format("{}:{}", path_, node.Mark().line + 1), what, remedy);
+    const int line = node.Mark().line + 1;  // 0 in an empty file
+    throw Error(line > 0 ? fmt::format("{}:{}", path_, line) : path_, what, remedy);
   }
 
  private:
@@ -94,7 +97,8 @@ T number(const Section& section, const YAML::Node& node, const std::string& what
   try {
     return node.as<T>();
   } catch (const YAML::Exception&) {
-    section.fail(node, fmt::format("{} is '{}'", what, YAML::Dump(node)), "it must be a number");
+    section.fail(node, fmt::format("{} is '{}'", what, YAML::Dump(node)),
+                 std::is_integral_v<T> ? "it must be a whole number" : "it must be a number");
   }
 }
 
@@ -132,12 +136,20 @@ void check_new_name(const Section& section, const std::vector<Named>& others, co
   }
 }
 
+// An Error of it names the line.
+StudyColumn column_at(const Section& section, const YAML::Node& node) {
+  try {
+    return study_column(node.as<std::string>(""));
+  } catch (const Error& e) {
+    section.fail(node, e.what(), "");
+  }
+}
+
 std::map<std::string, double> paper_figures(const Section& section, const YAML::Node& node) {
   if (!node.IsMap()) section.fail(node, "paper is not a map", "write paper: {fpr95: 2.54}");
   std::map<std::string, double> figures;
   for (const auto& item : node) {
-    const auto key = item.first.as<std::string>("");
-    study_column(key);
+    const std::string key = column_at(section, item.first).key;
     figures[key] = number<double>(section, item.second, "paper." + key);
   }
   return figures;
@@ -181,11 +193,7 @@ void read_methods(const Section& root, Study& study) {
     StudyMethod method{section.text("name"), overrides(section), {}};
     check_new_name(section, study.methods, method.name);
     if (section["score"]) method.set.push_back("score=" + section.text("score"));
-    try {
-      read_paper(section, study.settings, method);
-    } catch (const Error& e) {
-      throw Error(fmt::format("{}: {}", study.path, method.name), e.what());
-    }
+    read_paper(section, study.settings, method);
     study.methods.push_back(std::move(method));
   }
 }
@@ -202,17 +210,18 @@ void read_seeds(const Section& root, Study& study) {
 }
 
 void read_columns(const Section& root, Study& study) {
-  std::vector<std::string> keys = {"fpr95", "auroc", "aupr_in", "id_accuracy"};
-  if (root["columns"]) {
-    keys.clear();
-    for (const auto& node : root.list("columns")) keys.push_back(node.as<std::string>(""));
-  }
-  for (const std::string& key : keys) {
-    try {
+  if (!root["columns"]) {
+    for (const char* key : {"fpr95", "auroc", "aupr_in", "id_accuracy"})
       study.columns.push_back(study_column(key));
-    } catch (const Error& e) {
-      throw Error(study.path, e.what());
+    return;
+  }
+  for (const auto& node : root.list("columns")) {
+    const StudyColumn column = column_at(root, node);
+    for (const StudyColumn& other : study.columns) {
+      if (other.key == column.key)
+        root.fail(node, fmt::format("column {} appears twice", column.key), "keep one");
     }
+    study.columns.push_back(column);
   }
 }
 

@@ -51,7 +51,7 @@ cmp run/detector.safetensors other/detector.safetensors
 cp -r run moved
 mkdir new-place
 mv data new-place
-expect_error "/data/" "no such file" -- train --resume moved
+expect_error moved/config.yaml "/data/" "no such file" "data.folder" -- train --resume moved
 sed -i "s|folder: .*|folder: $PWD/new-place|" moved/config.yaml
 expect_ok train --resume moved
 mv new-place/data .
