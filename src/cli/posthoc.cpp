@@ -105,6 +105,27 @@ void write(const Outputs& outputs, const std::vector<std::vector<at::Tensor>>& s
   remove_earlier(earlier, outputs);
 }
 
+// The figures of every score; `scores` by set, ID first, then by score.
+ScoreResults summarise(const std::vector<std::string>& names,
+                       const std::vector<std::vector<at::Tensor>>& scores, const FeaturePaths& paths,
+                       const std::optional<Balance>& balance) {
+  ScoreResults results;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::vector<float> id = to_floats(scores[0][i]);
+    std::vector<SetResult> sets;
+    for (size_t set = 0; set < paths.ood.size(); ++set) {
+      const auto& [name, path] = paths.ood[set];
+      try {
+        sets.push_back({name, ood_metrics(id, to_floats(scores[set + 1][i]), balance)});
+      } catch (const Error& e) {
+        throw Error(fmt::format("{} of {} and {}", names[i], paths.id, path), e.what());
+      }
+    }
+    results.emplace_back(names[i], make_results(std::move(sets)));
+  }
+  return results;
+}
+
 void run(const Options& options) {
   const FeaturePaths paths{options.train, options.labels, options.head, options.id,
                            named_paths("--ood", options.ood)};
@@ -118,19 +139,7 @@ void run(const Options& options) {
   const auto scores = fit_scores(names, data);
   std::vector<std::vector<at::Tensor>> by_set = {score_features(scores, data.head, data.id)};
   for (const auto& [name, features] : data.ood) by_set.push_back(score_features(scores, data.head, features));
-  ScoreResults results;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::vector<float> id = to_floats(by_set[0][i]);
-    std::vector<SetResult> sets;
-    for (size_t set = 0; set < data.ood.size(); ++set) {
-      try {
-        sets.push_back({data.ood[set].first, ood_metrics(id, to_floats(by_set[set + 1][i]), balance)});
-      } catch (const Error& e) {
-        throw Error(fmt::format("{} of {} and {}", names[i], paths.id, paths.ood[set].path), e.what());
-      }
-    }
-    results.emplace_back(names[i], make_results(std::move(sets)));
-  }
+  const ScoreResults results = summarise(names, by_set, paths, balance);
   write(outputs, by_set, results, options.force);
   fmt::print("{}", options.json ? to_json_text(results) : to_table(results, terminal(STDOUT_FILENO)));
   spdlog::info("scores: {0}/SCORE/*.npy; results: {0}/results.json, {0}/results.csv", options.out);
