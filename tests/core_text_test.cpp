@@ -9,40 +9,43 @@
 namespace poem {
 namespace {
 
+using Names = std::vector<std::string>;
+
 TEST(Nearest, CountsInsertionsDeletionsReplacementsAndSwaps) {
   // Edit distances to "kitten": sitting 3, kitchen 2, mitten 1.
-  EXPECT_EQ(nearest("kitten", {"sitting", "kitchen", "mitten"}), "mitten");
-  EXPECT_EQ(nearest("kitten", {"sitting", "kitchen"}), "kitchen");
-  EXPECT_EQ(nearest("kitten", {"sitting", "xxxx"}), "sitting");  // 3 against 6
-  EXPECT_EQ(nearest("abc", {"ab", "xbcd"}), "ab");               // a deletion, 1 against 2
-  EXPECT_EQ(nearest("abc", {"cba", "zabc"}), "zabc");            // an insertion, 1 against 2
-  EXPECT_EQ(nearest("abcd", {"abdd", "bacd", "abcx"}), "abdd");  // a swap is one, as a replacement
-  EXPECT_EQ(nearest("abcd", {"dbca", "badc"}), "dbca");          // two each
+  EXPECT_EQ(nearest("kitten", {"sitting", "kitchen", "mitten"}), Names{"mitten"});
+  EXPECT_EQ(nearest("kitten", {"sitting", "kitchen"}), Names{"kitchen"});
+  EXPECT_EQ(nearest("kitten", {"sitting", "xxxx"}), Names{"sitting"});  // 3 against 6
+  EXPECT_EQ(nearest("abcd", {"abc", "xbcde"}), Names{"abc"});           // a deletion, 1 against 2
+  EXPECT_EQ(nearest("abcd", {"dbca", "zabcd"}), Names{"zabcd"});        // an insertion, 1 against 2
+  EXPECT_EQ(nearest("abcd", {"bacd", "badc"}), Names{"bacd"});          // a swap, 1 against 2
 }
 
 TEST(Nearest, MayNameTheLastComponentAlone) {
-  const std::vector<std::string> keys = {"score", "train.epochs", "train.batch", "network.width"};
-  EXPECT_EQ(nearest("epochs", keys), "train.epochs");
-  EXPECT_EQ(nearest("epoch", keys), "train.epochs");
-  EXPECT_EQ(nearest("trian.epochs", keys), "train.epochs");
-  EXPECT_EQ(nearest("train.batch_size", keys), "train.batch");
+  const Names keys = {"score", "train.epochs", "train.batch", "network.width"};
+  EXPECT_EQ(nearest("epochs", keys), Names{"train.epochs"});
+  EXPECT_EQ(nearest("epoch", keys), Names{"train.epochs"});
+  EXPECT_EQ(nearest("trian.epochs", keys), Names{"train.epochs"});
+  EXPECT_EQ(nearest("train.batch_size", keys), Names{"train.batch"});
 }
 
 TEST(Nearest, IsNothingWhereMoreThanHalfDiffers) {
-  const std::vector<std::string> keys = {"score", "train.epochs", "train.batch", "network.width"};
-  EXPECT_EQ(nearest("dropout", keys), "");
-  EXPECT_EQ(nearest("train.warp", keys), "") << "a shared section makes nobody near";
-  EXPECT_EQ(nearest("ab", {"ax"}), "ax");
-  EXPECT_EQ(nearest("ab", {"xyb"}), "");
-  EXPECT_EQ(nearest("", {"long", "a"}), "");
-  EXPECT_EQ(suggestion("epoch", keys), "nearest is 'train.epochs'; ");
-  EXPECT_EQ(suggestion("dropout", keys), "");
+  const Names keys = {"score", "train.epochs", "train.batch", "network.width"};
+  EXPECT_EQ(nearest("dropout", keys), Names{});
+  EXPECT_EQ(nearest("train.warp", keys), Names{}) << "a shared section makes nobody near";
+  EXPECT_EQ(nearest("ab", {"ax"}), Names{"ax"});
+  EXPECT_EQ(nearest("ab", {"xyb"}), Names{});
+  EXPECT_EQ(nearest("", {"long", "a"}), Names{});
+  EXPECT_EQ(nearest("x", {}), Names{});
 }
 
-TEST(Nearest, TheFirstOfEqualsAndNothingOfNone) {
-  EXPECT_EQ(nearest("bb", {"ab", "cb"}), "ab");
-  EXPECT_EQ(nearest("same", {"sane", "same"}), "same");
-  EXPECT_EQ(nearest("x", {}), "");
+TEST(Nearest, IsAllThatAreEquallyNear) {
+  EXPECT_EQ(nearest("bb", {"ab", "xx", "cb"}), (Names{"ab", "cb"}));
+  EXPECT_EQ(nearest("same", {"sane", "same"}), Names{"same"});
+  EXPECT_EQ(suggestion("epochs", {"queue.epochs", "score", "train.epochs"}),
+            "nearest are 'queue.epochs' and 'train.epochs'; ");
+  EXPECT_EQ(suggestion("sore", {"queue.epochs", "score", "train.epochs"}), "nearest is 'score'; ");
+  EXPECT_EQ(suggestion("dropout", {"queue.epochs", "score"}), "");
 }
 
 TEST(Listed, ReadsAsASentence) {

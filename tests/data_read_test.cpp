@@ -266,7 +266,7 @@ TEST(ArchiveReader, RefusesBrokenArchives) {
     pack(path, {{"readme.txt", "hello"}});
     expect_error(reading, {path, "holds no .jpg"});
     pack(path, {{"1.png", png(1)}, {"b/2.png", png(2, 9, 9)}});
-    expect_error(reading, {path + ":b/2.png", "9 × 9", "--size"});
+    expect_error(reading, {path + ":b/2.png", "9×9", "--size"});
   }
 }
 

@@ -158,7 +158,8 @@ TEST_F(StudyFile, ACellThatCannotRunIsNamed) {
   expect_refused(a + "}, score: msb}", {"B, seed 0", "'msb'", "nearest is 'msp'"});
   expect_refused(a + "train.epoch: 3}}", {"B, seed 0", "train.epoch", "nearest is 'train.epochs'"});
   expect_refused(a + "train.epochs: 0}}", {"B, seed 0: set train.epochs=0: ", "out of range"});
-  expect_refused(a + "epochs: 3}}", {"B, seed 0: set epochs=3: ", "nearest is 'train.epochs'"});
+  expect_refused(a + "epochs: 3}}",
+                 {"B, seed 0: set epochs=3: ", "nearest are 'queue.epochs' and 'train.epochs'"});
   expect_refused(a + "data.outliers: }}", {"B, seed 0", "data.outliers is missing"});
   expect_refused(a + "data.test: , data.ood: []}}", {"B, seed 0", "data.test", "empty"});
   expect_refused(a + "data.ood: [x=world2d:ood:4, x=world2d:ood:5]}}", {"B, seed 0", "'x'", "twice"});

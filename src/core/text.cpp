@@ -8,7 +8,8 @@ namespace {
 
 // Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
 size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<size_t>> least(a.size() + 1, std::vector<size_t>(b.size() + 1));  // of their beginnings
+  std::vector<std::vector<size_t>> least(a.size() + 1,
+                                         std::vector<size_t>(b.size() + 1));  // of their beginnings
   for (size_t i = 0; i <= a.size(); ++i) {
     for (size_t j = 0; j <= b.size(); ++j) {
       if (i == 0 || j == 0) {
@@ -28,25 +29,26 @@ std::string last_component(const std::string& name) { return name.substr(name.rf
 
 }  // namespace
 
-std::string nearest(const std::string& name, const std::vector<std::string>& known) {
-  std::string best;
+std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known) {
+  std::vector<std::string> best;
   size_t least = SIZE_MAX;
   for (const std::string& candidate : known) {
     const std::string last = last_component(candidate);
     const size_t distance = std::min(edit_distance(name, candidate), edit_distance(name, last));
     // Components that both share do not make two names near.
     const bool near = 2 * distance <= std::max(last_component(name).size(), last.size());
-    if (near && distance < least) {
-      least = distance;
-      best = candidate;
-    }
+    if (!near || distance > least) continue;
+    if (distance < least) best.clear();
+    least = distance;
+    best.push_back(candidate);
   }
   return best;
 }
 
 std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
-  const std::string found = nearest(name, known);
-  return found.empty() ? "" : "nearest is '" + found + "'; ";
+  std::vector<std::string> found = nearest(name, known);
+  for (std::string& one : found) one = "'" + one + "'";
+  return found.empty() ? "" : (found.size() == 1 ? "nearest is " : "nearest are ") + listed(found) + "; ";
 }
 
 std::string listed(const std::vector<std::string>& names) {

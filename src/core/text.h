@@ -1,5 +1,5 @@
-// Small helpers on text: names that were probably meant and lists of them for error messages, numbers, fields of
-// CSV files.
+// Small helpers on text: names that were probably meant and lists of them for error messages, numbers, fields
+// of CSV files.
 //
 //   throw Error(key, "is '" + name + "'", suggestion(name, known) + "known: " + listed(known));
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace poem {
 
-// The member of `known` that `name` probably stands for: the one with the smallest edit distance, where a member may
-// be meant by its last component alone ("epochs" for "train.epochs"). Empty if more than half of it would change.
-std::string nearest(const std::string& name, const std::vector<std::string>& known);
+// Those of `known` that `name` probably stands for: with the smallest edit distance, where one may be meant
+// by its last component alone ("epochs" for "train.epochs"). None if more than half of it would change.
+std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known);
 
 // "nearest is 'train.epochs'; ", to begin a remedy with; empty if nothing is near.
 std::string suggestion(const std::string& name, const std::vector<std::string>& known);
@@ -28,7 +28,8 @@ std::string csv_field(const std::string& text);
 // `text` with every `from` as `to`.
 std::string replaced(std::string text, const std::string& from, const std::string& to);
 
-// The text as a number; empty where it is none, or has anything else beside it, or is out of the type's range.
+// The text as a number; empty where it is none, or has anything else beside it, or is out of the type's
+// range.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};
