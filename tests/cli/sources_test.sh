@@ -73,7 +73,6 @@ evaluate=(eval run --id damaged.npy --ood)
 expect_error "damaged.npy" -- "${evaluate[@]}" a=world:digits:8
 expect_error missing "no such file" -- "${evaluate[@]}" a=missing
 expect_error "'a'" twice -- "${evaluate[@]}" a=world:digits:8 --ood a=world:scenes:8
-expect_error "'msp'" twice -- "${evaluate[@]}" a=world:digits:8 --score msp,msp
 expect_error "'mps'" "msp" -- "${evaluate[@]}" a=world:digits:8 --score mps
 expect_error "--balance" "'2'" "ID:OOD" -- "${evaluate[@]}" a=world:digits:8 --balance 2
 expect_error missing "no such file" -- "${evaluate[@]}" a=world:digits:8 --train missing --score knn
