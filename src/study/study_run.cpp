@@ -121,7 +121,7 @@ class StudyRun {
   // All that a training or a score would stumble over is found here, before hours are spent on others.
   void check_inputs() {
     for (const StudyCell& cell : plan_.cells) {
-      if (options_.force || !scored(cell)) named(cell, [&] { check_startable(cell.config); });
+      if (options_.force || !scored(cell)) named(cell, [&] { check_startable(anchored(cell.config)); });
     }
     std::set<std::string> seen;
     for (const StudyCell& cell : plan_.cells) {

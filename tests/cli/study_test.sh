@@ -133,7 +133,7 @@ bad() { # SED SCRIPT WORDS...
   expect_error bad.yaml "${@:2}" -- study bad.yaml --out new
 }
 bad 's/score: msp/score: msb/' "MSP, seed 0" "'msb'" "nearest is 'msp'"
-bad 's/train.epochs: 2/data.train: nowhere.bin/' "POEM, seed 0" "nowhere.bin" "check the path"
+bad 's/train.epochs: 2/data.train: nowhere.bin/' "POEM, seed 0" "nowhere.bin" "check the path" "data.folder"
 bad 's/flat.yaml/missing.yaml/' "MSP, seed 0" "missing.yaml"
 expect_error "nowhere.yaml" -- study nowhere.yaml --out new
 : >empty.yaml
