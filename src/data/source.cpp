@@ -29,8 +29,9 @@ void set_option(Source& source, const std::string& option, const std::string& fo
   const size_t equals = option.find('=');
   const std::string key = option.substr(0, equals);
   if (std::count(kKeys.begin(), kKeys.end(), key) == 0) {
-    throw Error(source.text, fmt::format("'#{}' is not known", option),
-                fmt::format("{}known: {}; or the path does not exist", suggestion(key, kKeys), listed(kKeys)));
+    throw Error(
+        source.text, fmt::format("'#{}' is not known", option),
+        fmt::format("{}known: {}; or the path does not exist", suggestion(key, kKeys), listed(kKeys)));
   }
   const std::string value = equals == option.npos ? "" : option.substr(equals + 1);
   if (key == "exclude") {

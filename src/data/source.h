@@ -32,7 +32,8 @@ Source parse_source(const std::string& text, const std::string& folder);
 
 // What `part` of a source says: a whole number of at least `least`; anything else is an Error.
 template <class Number>
-Number whole_number(const std::string& source, const std::string& part, const std::string& text, Number least) {
+Number whole_number(const std::string& source, const std::string& part, const std::string& text,
+                    Number least) {
   const auto number = parse_number<Number>(text);
   if (number && *number >= least) return *number;
   throw Error(source, part + " is '" + text + "'",
