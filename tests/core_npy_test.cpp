@@ -194,7 +194,9 @@ TEST_F(Npy, RefusesBrokenNpz) {
   const std::string array = npy(dictionary("<i4", "(3,)"), std::string(12, 'x'));
   expect_error("", "is empty", "a.npz");
   expect_error("PK", "too short", "a.npz");
-  expect_error(array, "no zip directory", "a.npz");
+  expect_error(array, "single .npy array", "a.npz");
+  expect_error(std::string(100, 'x'), "no zip directory", "a.npz");
+  expect_error(zip("data.npy", array, 0), "archive of arrays", "a.npy");
   for (const int method : {0, 8}) {
     const std::string good = zip("data.npy", array, method);
     for (size_t size = 1; size + 7 < good.size(); size += 5)

@@ -30,6 +30,7 @@ class Safetensors : public testing::Test {
   void expect_damaged(const std::string& bytes) {
     folder_.put("a.safetensors", bytes);
     expect_error([&] { read_safetensors(path_); }, {"a.safetensors", "not a whole safetensors file"});
+    expect_error([&] { read_safetensors(path_, "bake it again"); }, {"a.safetensors", "(bake it again)"});
   }
 
   TemporaryFolder folder_;

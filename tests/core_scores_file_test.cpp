@@ -44,6 +44,19 @@ TEST_F(ScoresFile, NpyOfAnyTypeAndShapeIsFlattened) {
     write_npy(path, at::arange(6).reshape({6, 1}).to(type));
     EXPECT_EQ(read_scores(path), (Scores{0, 1, 2, 3, 4, 5}));
   }
+  write_npy(path, at::ones({}));
+  expect_error([&] { read_scores(path); }, {"a.npy", "shape ()", "one score an input"});
+}
+
+TEST_F(ScoresFile, NpzOfOneArrayIsThatArray) {
+  const std::string path = folder_ / "a.npz";
+  const at::Tensor scores = at::arange(3);
+  write_npz(path, {{"scores", scores}});
+  EXPECT_EQ(read_scores(path), (Scores{0, 1, 2}));
+  write_npz(path, {{"id", scores}, {"ood", scores}});
+  expect_error([&] { read_scores(path); }, {"a.npz", "2 arrays: id and ood", ".npy"});
+  write_npz(path, {{"grid", scores.view({1, 3})}});
+  expect_error([&] { read_scores(path); }, {"a.npz", "(1×3)"});
 }
 
 TEST_F(ScoresFile, WhatIsNoNumberIsNamedWithFileLineAndValue) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/file.h"
+#include "data/source.h"
 #include "encode_images.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
@@ -110,7 +111,7 @@ TEST_F(Folder, ManyBlocksKeepTheirOrder) {
 TEST_F(Folder, DifferingSizesNeedASize) {
   put("a.png", png(1));
   put("b.png", png(2, 9, 12));
-  expect_error(reading(), {"b.png", "12 × 9", "a.png", "6 × 6", "--size", "data.size"});
+  expect_error(reading(), {"b.png", "9×12", "a.png", "6×6", "--size", "data.size"});
   ReadOptions options;
   options.size = 4;
   EXPECT_EQ(read_images(folder.path(), options).pixels.sizes(), at::IntArrayRef({2, 3, 4, 4}));
@@ -139,6 +140,31 @@ TEST_F(Folder, OneBadImageIsNamedOrLeftOut) {
   ReadOptions options;
   options.skip_bad = true;
   expect_error(reading(options), {folder.path(), "no image that can be decoded"});
+}
+
+// Names are chosen first: that an image is not decoded shows where it cannot be.
+TEST_F(Folder, OnlyTheChosenImagesAreDecoded) {
+  for (int i = 0; i < 4; ++i) {
+    put("a/" + std::to_string(i) + ".png", png(i));
+    put("b/" + std::to_string(i) + ".png", png(4 + i));
+  }
+  const auto part = [&](const std::string& options) { return read_images(folder.path() + options); };
+  const ImageSet all = read_images(folder.path());
+  for (const std::string options : {"#count=1", "#count=5#seed=3", "#per_class=2", "#per_class=3#count=4"}) {
+    const ImageSet chosen = part(options);
+    ImageSet expected = all;
+    take_part(expected, parse_source(folder.path() + options, ""));
+    EXPECT_TRUE(chosen.pixels.equal(expected.pixels)) << options;
+    EXPECT_TRUE(chosen.labels.equal(expected.labels)) << options;
+    EXPECT_EQ(chosen.class_names, all.class_names) << options << ": a class without an image is still one";
+  }
+  folder.put("first.txt", "1");
+  put("a/0.png", "no image");
+  EXPECT_TRUE(part("#exclude=" + (folder / "first.txt")).pixels.equal(all.pixels.narrow(0, 1, 7)));
+  expect_error([&] { part("#count=8"); }, {"a/0.png", "cannot be decoded"});
+  expect_error([&] { part("#count=9"); }, {"holds 8 images, 9"});
+  EXPECT_EQ(pack_images(folder.path() + "#exclude=" + (folder / "first.txt"), folder / "part.poem", {}), 7);
+  EXPECT_TRUE(read_images(folder / "part.poem").pixels.equal(all.pixels.narrow(0, 1, 7)));
 }
 
 TEST_F(Folder, RefusesFoldersWithoutImages) {
@@ -240,7 +266,7 @@ TEST(ArchiveReader, RefusesBrokenArchives) {
     pack(path, {{"readme.txt", "hello"}});
     expect_error(reading, {path, "holds no .jpg"});
     pack(path, {{"1.png", png(1)}, {"b/2.png", png(2, 9, 9)}});
-    expect_error(reading, {path + ":b/2.png", "9 × 9", "--size"});
+    expect_error(reading, {path + ":b/2.png", "9×9", "--size"});
   }
 }
 

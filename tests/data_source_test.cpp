@@ -41,7 +41,7 @@ TEST(Source, APathMayHoldTheMark) {
 
 TEST(Source, RefusesWhatItDoesNotKnow) {
   const std::vector<std::pair<const char*, std::vector<std::string>>> bad = {
-      {"a#cuont=5", {"cuont", "nearest is '#count='", "per_class"}},
+      {"a#cuont=5", {"cuont", "nearest is 'count'", "per_class"}},
       {"a#", {"'#' is not known"}},
       {"a#count", {"count is ''", "at least 1"}},
       {"a#count=0", {"count is '0'"}},
@@ -202,9 +202,10 @@ TEST(CheckSource, FindsWhatReadingWouldWithoutReading) {
   check_source("world:train:100000000", options);  // not drawn
   check_source("world2d:ood", options);
   for (const auto& [source, word] : std::vector<std::pair<std::string, std::string>>{
-           {"b.npy", "no such file"},
+           {"b.npy", "no such file or folder (check the path, and data.folder"},
+           {"/b.npy", "no such file or folder (check the path)"},
            {"a.npy#exclude=missing.txt", "missing.txt: there is no such file"},
-           {"a.npy#cont=3", "nearest is '#count='"},
+           {"a.npy#cont=3", "nearest is 'count'"},
            {"list.txt", "no known format"},
            {"world:trian", "no such set"},
            {"world:train:0", "at least 1"},

@@ -88,9 +88,9 @@ TEST_F(StudyFile, ANetworksNameFollowsFromItsConfigAlone) {
   EXPECT_NE(usual, name("\nset: {data.train: 'world2d:train:61'}" + poem));
 }
 
-TEST_F(StudyFile, FiguresOfOtherSurroundingsAreOtherCells) {
-  const auto names = [&](const std::string& set, const Surroundings& surroundings) {
-    const StudyPlan p = make_plan(read("seeds: [0]" + set + "\nmethods: [{name: POEM}]"), surroundings);
+TEST_F(StudyFile, FiguresOfOtherConditionsAreOtherCells) {
+  const auto names = [&](const std::string& set, const Conditions& conditions) {
+    const StudyPlan p = make_plan(read("seeds: [0]" + set + "\nmethods: [{name: POEM}]"), conditions);
     return std::pair{p.networks[0].name, p.cells[0].tests};
   };
   const auto here = names("", {"cpu", 1}), gpu = names("", {"cuda", 1}), later = names("", {"cpu", 2});
@@ -132,15 +132,17 @@ TEST_F(StudyFile, WhatItDoesNotUnderstandIsRefused) {
   expect_refused("seeds: []" + m, {"seeds", "list"});
   expect_refused("seeds: [0, 1, 0]" + m, {"seed 0", "twice"});
   expect_refused("seeds: [-1]" + m, {"seed -1", "negative"});
-  expect_refused("seeds: [x]" + m, {"'x'", "number"});
+  expect_refused("seeds: [x]" + m, {"'x'", "whole number"});
+  expect_refused("seeds: [0.5]" + m, {"'0.5'", "whole number"});
   expect_refused("seeds: [0]\nmethods: [{name: A}, {name: A}]", {"'A'", "twice"});
   expect_refused("seeds: [0]\nmethods: [{score: msp}]", {"name is missing"});
   expect_refused("seeds: [0]\nmethods: [{name: A, skore: msp}]", {"'skore'", "nearest is 'score'"});
   expect_refused("seeds: [0]\nmethods: [A]", {"not a map"});
-  expect_refused("seeds: [0]\ncolumns: [fpr90]" + m, {"fpr90", "nearest is 'fpr95'"});
+  expect_refused("seeds: [0]\ncolumns: [fpr90]" + m, {":4", "fpr90", "nearest is 'fpr95'"});
+  expect_refused("seeds: [0]\ncolumns: [fpr95, auroc, fpr95]" + m, {":4", "fpr95", "twice"});
   expect_refused("seeds: [0]\ncolumns: [ring.minutes]" + m, {"ring.minutes", "write minutes"});
   expect_refused("seeds: [0]\ncolumns: [rign.fpr95]" + m, {"A, seed 0", "rign.fpr95", "ring and far"});
-  expect_refused("seeds: [0]\nmethods: [{name: A, paper: {fpr: 1}}]", {"A", "'fpr'", "fpr95"});
+  expect_refused("seeds: [0]\nmethods: [{name: A, paper: {fpr: 1}}]", {":4", "'fpr'", "fpr95"});
   expect_refused("seeds: [0]\nmethods: [{name: A, paper: {fpr95: low}}]", {"fpr95", "'low'"});
   expect_refused("seeds: [0]\nsettings: [{name: a}]\nmethods: [{name: A, paper: {fpr95: 1}}]",
                  {"setting 'fpr95'"});
@@ -155,7 +157,9 @@ TEST_F(StudyFile, ACellThatCannotRunIsNamed) {
   expect_refused(a + "mining.miner: grdy}}", {"B, seed 0", "'grdy'", "known"});
   expect_refused(a + "}, score: msb}", {"B, seed 0", "'msb'", "nearest is 'msp'"});
   expect_refused(a + "train.epoch: 3}}", {"B, seed 0", "train.epoch", "nearest is 'train.epochs'"});
-  expect_refused(a + "train.epochs: 0}}", {"B, seed 0", "out of range"});
+  expect_refused(a + "train.epochs: 0}}", {"B, seed 0: set train.epochs=0: ", "out of range"});
+  expect_refused(a + "epochs: 3}}",
+                 {"B, seed 0: set epochs=3: ", "nearest are 'queue.epochs' and 'train.epochs'"});
   expect_refused(a + "data.outliers: }}", {"B, seed 0", "data.outliers is missing"});
   expect_refused(a + "data.test: , data.ood: []}}", {"B, seed 0", "data.test", "empty"});
   expect_refused(a + "data.ood: [x=world2d:ood:4, x=world2d:ood:5]}}", {"B, seed 0", "'x'", "twice"});

@@ -3,7 +3,10 @@
 
 #include <cmath>
 
+#include "core/text.h"
+#include "expect_error.h"
 #include "study/study_table.h"
+#include "temporary_folder.h"
 
 namespace poem {
 namespace {
@@ -81,11 +84,28 @@ TEST(StudyTable, MarksTheBestAndHasThePapersFigures) {
   expect(to_text(table, {true, true, true, 200}), "│ A & b  │ \033[1m12.00 ± 2.83\033[0m │  3.50 │");
 }
 
+TEST(StudyTable, LatexHasEveryCharacterOfAName) {
+  Study named = study({0});
+  named.title = R"(a\b^c~d{e}&%$#_)";
+  const std::string tex = to_latex(make_table(named, {}));
+  EXPECT_NE(tex.find(R"(\caption{a\textbackslash{}b\textasciicircum{}c\textasciitilde{}d\{e\}\&\%\$\#\_. )"),
+            std::string::npos)
+      << tex;
+}
+
 TEST(StudyTable, OneSeedHasNoDeviation) {
   const std::string markdown =
       to_markdown(make_table(study({4}), {{cell(0, 4, 0.1, 0.9), cell(1, 4, 0.10004, 0.9)}, {}}));
   EXPECT_NE(markdown.find("| A & b | **10.00 ± –** |"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("| C\\|D | **10.00 ± –** |"), std::string::npos) << "looks the same: " << markdown;
+}
+
+TEST(StudyRecord, NamesTheFileThatContradictsItself) {
+  TemporaryFolder folder;
+  const std::string text = to_json_text(study({0}), {{cell(0, 0, 0.1, 0.9)}, {}});
+  folder.put("results.json", replaced(text, "\"method\": \"A & b\"", "\"method\": \"Z\""));
+  expect_error([&] { read_study_results(folder / "results.json"); },
+               {folder / "results.json", "'Z'", "poem study"});
 }
 
 TEST(StudyTable, SaysWhatIsMissing) {

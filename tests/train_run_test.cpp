@@ -206,7 +206,9 @@ TEST(Run, WhatIsNoRunIsAnError) {
   expect_error([&] { resume_run(folder / "photos", kCpu); }, {"photos", "is not a run"});
   expect_error([&] { resume_run(folder / "none", kCpu); }, {"none", "is not a run"});
   expect_error([&] { detector_path(folder / "photos"); }, {"photos", "is not a run"});
-  EXPECT_EQ(detector_path(folder / "photos/a"), folder / "photos/a");
+  expect_error([&] { detector_path(folder / "photos/a"); }, {"photos/a", "neither a run nor a detector"});
+  folder.put("photos/b.safetensors", "x");
+  EXPECT_EQ(detector_path(folder / "photos/b.safetensors"), folder / "photos/b.safetensors");
 }
 
 TEST(Run, OtherDataThanTheCheckpointsIsAnError) {

@@ -1,5 +1,6 @@
 // poem eval: a detector against test sets.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -97,6 +98,7 @@ void run(Options options, const CommonOptions& common) {
   const Terminal out = terminal(STDOUT_FILENO);
   const std::string table = all.size() == 1 ? to_table(all.front(), out) : to_table(results, out);
   fmt::print("{}", options.json ? to_json_text(results) : table);
+  if (!options.out.empty()) spdlog::info("results: {0}/results.json, {0}/results.csv", options.out);
 }
 
 }  // namespace

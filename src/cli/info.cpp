@@ -52,8 +52,8 @@ void show_run(const std::string& folder) {
 
 void show_images(const std::string& source, const ReadOptions& options) {
   const ImageSet images = read_images(source, options);
-  fmt::print("images     {}\ncount      {}\nshape      {} channels, {}x{} pixels\n", source, images.size(),
-             images.channels(), images.height(), images.width());
+  fmt::print("images     {}\ncount      {}\nshape      {} channels, {}x{} pixels (height x width)\n", source,
+             images.size(), images.channels(), images.height(), images.width());
   if (!images.labelled()) {
     fmt::print("labels     none\n");
     return;

@@ -74,18 +74,36 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   }
 }
 
-// CLI11 tells of a mistyped command only that one is required.
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  const auto chosen = app.get_subcommands();
-  if (!chosen.empty()) return fmt::format("{} (see poem {} --help)", error.what(), chosen[0]->get_name());
-  const auto rest = app.remaining();
-  if (rest.empty() || rest[0].empty() || rest[0][0] == '-') {
-    return fmt::format("{} (see poem --help)", rest.empty() ? error.what() : "unknown option " + rest[0]);
-  }
+std::vector<std::string> option_names(const CLI::App* command) {
   std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return fmt::format("unknown command '{}' (nearest is '{}'; see poem --help)", rest[0],
-                     poem::nearest(rest[0], names));
+  for (; command != nullptr; command = command->get_parent()) {
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+// Of what CLI11 does not know it tells last: after what is missing because it was mistyped.
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  std::string help = "see poem";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    help += " " + command->get_name();
+  }
+  help += " --help";
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (unknown.empty()) return fmt::format("{} ({})", error.what(), help);
+  const std::string name = unknown[0].substr(0, unknown[0].find('='));
+  if (name[0] == '-') {
+    return fmt::format("unknown option '{}' ({}{})", name, poem::suggestion(name, option_names(command)),
+                       help);
+  }
+  std::vector<std::string> commands;
+  for (const CLI::App* known : command->get_subcommands({})) commands.push_back(known->get_name());
+  return fmt::format("{} '{}' ({}{})", commands.empty() ? "unexpected argument" : "unknown command",
+                     unknown[0], poem::suggestion(unknown[0], commands), help);
 }
 
 // Results that were printed but could not be written, to a full disk say, are an error too.

@@ -43,9 +43,9 @@ void add_metrics(CLI::App& app) {
   add_balance(*command, options->balance, options->seed);
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->footer(
-      "A score file is a .npy array, a .csv whose last column is the score (a header line may come first), "
-      "or\n"
-      "text: numbers separated by white space. Scores are compared as float32; equal ones count as ties.\n"
+      "A score file is a .npy array (or an .npz of one), a .csv whose last column is the score (a header\n"
+      "line may come first), or text: numbers separated by white space. Scores are compared as float32;\n"
+      "equal ones count as ties.\n"
       "Examples:\n"
       "  poem metrics --id test.npy --ood svhn=svhn.npy --ood textures=dtd.npy\n"
       "  poem metrics --id test.csv --ood svhn=svhn.csv --json\n"

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/npy.h"
 #include "core/output_files.h"
+#include "core/text.h"
 #include "core/text_table.h"
 #include "mining/mine_features.h"
 
@@ -51,16 +52,26 @@ void check_ending(const std::string& path, const std::string& ending) {
   throw Error(path, "would hold what a " + ending + " file holds", "call it NAME" + ending);
 }
 
+// What is wrong with the features together is wrong with these files.
+MinedFeatures mine(const Options& options, const at::Tensor& id, const at::Tensor& outliers,
+                   const at::Tensor& pool) {
+  FeatureMiningSettings settings = options.settings;
+  settings.noise = options.noise == "iid" ? TargetNoise::kIid : TargetNoise::kSingle;
+  try {
+    return mine_features(id, outliers, pool, options.select, options.seed, settings);
+  } catch (const Error& e) {
+    throw Error(listed({options.id, options.outliers, options.pool}), e.what());
+  }
+}
+
 void run(const Options& options) {
   check_ending(options.out, ".npy");
   check_ending(options.posterior, ".npz");
   check_ending(options.probabilities, ".npy");
   OutputFiles files({options.out, options.posterior, options.probabilities}, options.force);
-  const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers),
-                   pool = read_features(options.pool);
-  FeatureMiningSettings settings = options.settings;
-  settings.noise = options.noise == "iid" ? TargetNoise::kIid : TargetNoise::kSingle;
-  const MinedFeatures mined = mine_features(id, outliers, pool, options.select, options.seed, settings);
+  const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers, id.size(1)),
+                   pool = read_features(options.pool, id.size(1));
+  const MinedFeatures mined = mine(options, id, outliers, pool);
   const at::Tensor chosen = at::tensor(mined.chosen, at::kLong);
   write(options, mined, chosen, files);
   fmt::print("{} features; posterior from {} ID and {} outlier rows\n", id.size(1), id.size(0),

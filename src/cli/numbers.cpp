@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <string>
+
+#include "core/text.h"
 
 namespace poem {
 namespace {
@@ -15,10 +16,8 @@ CLI::Validator between(const char* kind, Number low, Number high, bool open) {
       open ? fmt::format("of at least {}", low) : fmt::format("from {} to {}", low, high);
   return CLI::Validator(
       [=](const std::string& text) -> std::string {
-        Number value{};
-        const char* end = text.data() + text.size();
-        const auto [stop, problem] = std::from_chars(text.data(), end, value);
-        if (problem == std::errc() && stop == end && value >= low && value <= high) return "";
+        const auto value = parse_number<Number>(text);
+        if (value && *value >= low && *value <= high) return "";
         return fmt::format("is '{}', not {} {}", text, kind, range);
       },
       "");

@@ -1,9 +1,12 @@
 // poem posthoc: every score that needs only features, on features from anyone's network.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "core/error.h"
@@ -14,6 +17,7 @@
 #include "core/text.h"
 #include "detect/posthoc.h"
 #include "detect/results.h"
+#include "metrics/balance.h"
 
 namespace poem {
 namespace {
@@ -21,8 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string train, labels, head, id, out;
+  std::string train, labels, head, id, out, balance;
   std::vector<std::string> ood, score;
+  uint64_t seed = 0;
   bool json = false, force = false;
 };
 
@@ -57,10 +62,39 @@ void check_free(const Outputs& outputs, bool force) {
   }
 }
 
+// The files of scores that belong to the results in `out`, if there are any.
+std::vector<std::string> earlier_scores(const std::string& out) {
+  if (!fs::exists(out + "/results.json")) return {};
+  const auto json =
+      nlohmann::json::parse(read_file(out + "/results.json"), nullptr, /*allow_exceptions=*/false);
+  std::vector<std::string> paths;
+  for (const std::string& score : choose_scores({"all"}, kPosthocNeeds)) {
+    const nlohmann::json::json_pointer sets("/scores/" + score + "/sets");
+    if (!json.is_object() || !json.contains(sets)) continue;
+    paths.push_back(out + "/" + score + "/id.npy");
+    for (const auto& [name, figures] : json[sets].items()) {
+      if (name.find('/') == name.npos) paths.push_back(fmt::format("{}/{}/{}.npy", out, score, name));
+    }
+  }
+  return paths;
+}
+
+// Scores that are there beside the new results, and are not theirs, would be taken for theirs.
+void remove_earlier(const std::vector<std::string>& earlier, const Outputs& outputs) {
+  const std::vector<std::string> kept = outputs.all();
+  std::error_code ignored;  // a folder that holds anything else stays
+  for (const std::string& path : earlier) {
+    if (std::find(kept.begin(), kept.end(), path) != kept.end()) continue;
+    fs::remove(path);
+    fs::remove(fs::path(path).parent_path(), ignored);
+  }
+}
+
 void write(const Outputs& outputs, const std::vector<std::vector<at::Tensor>>& scores,
            const ScoreResults& results, bool force) {
   for (const std::string& folder : outputs.folders) make_output_folder(folder);
   OutputFiles files(outputs.all(), force);
+  const std::vector<std::string> earlier = earlier_scores(fs::path(outputs.json).parent_path().string());
   for (size_t i = 0; i < outputs.scores.size(); ++i) {
     for (size_t set = 0; set < scores.size(); ++set)
       write_npy(files.staged(outputs.scores[i][set]), scores[set][i]);
@@ -68,6 +102,28 @@ void write(const Outputs& outputs, const std::vector<std::vector<at::Tensor>>& s
   write_file(files.staged(outputs.csv), to_csv(results));
   write_file(files.staged(outputs.json), to_json_text(results));
   files.commit();
+  remove_earlier(earlier, outputs);
+}
+
+// The figures of every score; `scores` by set, ID first, then by score.
+ScoreResults summarise(const std::vector<std::string>& names,
+                       const std::vector<std::vector<at::Tensor>>& scores, const FeaturePaths& paths,
+                       const std::optional<Balance>& balance) {
+  ScoreResults results;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::vector<float> id = to_floats(scores[0][i]);
+    std::vector<SetResult> sets;
+    for (size_t set = 0; set < paths.ood.size(); ++set) {
+      const auto& [name, path] = paths.ood[set];
+      try {
+        sets.push_back({name, ood_metrics(id, to_floats(scores[set + 1][i]), balance)});
+      } catch (const Error& e) {
+        throw Error(fmt::format("{} of {} and {}", names[i], paths.id, path), e.what());
+      }
+    }
+    results.emplace_back(names[i], make_results(std::move(sets)));
+  }
+  return results;
 }
 
 void run(const Options& options) {
@@ -77,21 +133,16 @@ void run(const Options& options) {
   const std::vector<std::string> names = choose_scores(options.score, kPosthocNeeds);
   const Outputs outputs = name_outputs(options.out, names, paths.ood);
   check_free(outputs, options.force);
+  const std::optional<Balance> balance = parse_balance(options.balance, options.seed);
   catch_interrupts();
   const FeatureData data = read_feature_data(paths);
   const auto scores = fit_scores(names, data);
   std::vector<std::vector<at::Tensor>> by_set = {score_features(scores, data.head, data.id)};
   for (const auto& [name, features] : data.ood) by_set.push_back(score_features(scores, data.head, features));
-  ScoreResults results;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::vector<float> id = to_floats(by_set[0][i]);
-    std::vector<SetResult> sets;
-    for (size_t set = 0; set < data.ood.size(); ++set)
-      sets.push_back({data.ood[set].first, ood_metrics(id, to_floats(by_set[set + 1][i]))});
-    results.emplace_back(names[i], make_results(std::move(sets)));
-  }
+  const ScoreResults results = summarise(names, by_set, paths, balance);
   write(outputs, by_set, results, options.force);
   fmt::print("{}", options.json ? to_json_text(results) : to_table(results, terminal(STDOUT_FILENO)));
+  spdlog::info("scores: {0}/SCORE/*.npy; results: {0}/results.json, {0}/results.csv", options.out);
 }
 
 }  // namespace
@@ -119,11 +170,13 @@ void add_posthoc(CLI::App& app) {
       ->required()
       ->delimiter(',')
       ->type_name("NAME[,NAME...]");
+  add_balance(*command, options->balance, options->seed);
   command->add_option("--out", options->out, "For SCORE/id.npy, SCORE/NAME.npy, results.json and results.csv")
       ->required()
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
-  command->add_flag("--force", options->force, "Replace outputs that exist");
+  command->add_flag("--force", options->force,
+                    "Replace what an earlier posthoc left in DIR, and nothing else");
   command->footer(
       "Features are arrays of floats, rows x features, from any network's penultimate layer. Higher scores\n"
       "mean ID. docs/scores.md has the formulas.\n"

@@ -60,7 +60,8 @@ void add_theory(CLI::App& app) {
       ->expected(1, 100);
   command->add_option("--sigma", settings.sigma, "Of the bound; what is measured does not depend on it")
       ->check(number(0.01, 100))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("X");
   command->add_option("--seed", settings.seed, "Decides every draw")
       ->check(whole(0))
       ->capture_default_str()

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 std::string remedy_for(int code) {
   switch (code) {
     case ENOENT:
+    case ENOTDIR:
       return "check the path";
     case EACCES:
     case EPERM:

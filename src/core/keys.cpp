@@ -47,7 +47,7 @@ void check(const T& value, const Key& key, const std::string& where) {
     const auto& choices = allowed.choices;
     if (choices.empty() || std::count(choices.begin(), choices.end(), value) > 0) return;
     throw Error(where, fmt::format("{} is '{}'", key.name, value),
-                fmt::format("nearest is '{}'; known: {}", nearest(value, choices), listed(choices)));
+                suggestion(value, choices) + "known: " + listed(choices));
   } else if constexpr (!std::is_same_v<T, bool>) {
     const auto number = static_cast<double>(value);
     fine = std::isfinite(number) && number >= allowed.low && number <= allowed.high;
@@ -101,7 +101,7 @@ const Key& find_key(const std::vector<Key>& keys, const std::string& name, const
     names.push_back(key.name);
   }
   throw Error(where, fmt::format("unknown key '{}'", name),
-              fmt::format("nearest is '{}'; 'poem config' lists all", nearest(name, names)));
+              suggestion(name, names) + "'poem config' lists all");
 }
 
 bool is_section(const std::vector<Key>& keys, const std::string& name) {
@@ -183,11 +183,11 @@ void read_yaml_key(const Key& key, const std::string& path) {
   if (const YAML::Node node = load_map(path)[key.name]) assign(key, node, path);
 }
 
-void set_key(const std::vector<Key>& keys, const std::string& assignment) {
+void set_key(const std::vector<Key>& keys, const std::string& assignment, const std::string& given_to) {
   const auto equals = assignment.find('=');
-  if (equals == std::string::npos) throw Error("--set " + assignment, "has no '='", "write --set key=value");
-  const std::string name = assignment.substr(0, equals), where = "--set " + assignment;
-  const Key& key = find_key(keys, name, where);
+  const std::string where = given_to + " " + assignment;
+  if (equals == std::string::npos) throw Error(where, "has no '='", "write key=value");
+  const Key& key = find_key(keys, assignment.substr(0, equals), where);
   YAML::Node node;
   try {
     node = YAML::Load(assignment.substr(equals + 1));

@@ -31,10 +31,13 @@ struct Key {
   Allowed allowed = {};
 };
 
-// Errors name the file and line (or "--set"), the value, and the nearest key or the allowed values.
+// Errors name the file and line (or what the assignment was given to), the value, and the nearest key or the
+// allowed values.
 void read_yaml(const std::vector<Key>& keys, const std::string& path);
-void read_yaml_key(const Key& key, const std::string& path);                // this one alone, if it is there
-void set_key(const std::vector<Key>& keys, const std::string& assignment);  // "a.b=value", value in YAML
+void read_yaml_key(const Key& key, const std::string& path);  // this one alone, if it is there
+// "a.b=value", value in YAML.
+void set_key(const std::vector<Key>& keys, const std::string& assignment,
+             const std::string& given_to = "--set");
 
 std::string value_text(const Key& key);    // as YAML
 std::string allowed_text(const Key& key);  // "1 … 100", "he, authors", ""

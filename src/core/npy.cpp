@@ -21,6 +21,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the files are written 
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicBytes = 6;
+constexpr uint32_t kLocalSignature = 0x04034b50;  // what a zip begins with, and each file in it
 
 struct TypeName {
   std::string_view code;
@@ -102,6 +103,8 @@ std::vector<int64_t> shape_of(const std::string& where, std::string_view text) {
 }
 
 Header parse_header(const std::string& where, const Bytes& file) {
+  if (file.size >= sizeof kLocalSignature && load<uint32_t>(file.data) == kLocalSignature)
+    throw Error(where, "is an .npz, an archive of arrays", "save the one array with numpy.save");
   if (file.size < 12 || std::memcmp(file.data, kMagic, kMagicBytes) != 0)
     broken(where, "is not a npy array (its first bytes are not \\x93NUMPY)");
   const int version = file.data[6];
@@ -173,8 +176,8 @@ at::Tensor on_cpu(const at::Tensor& array) { return array.detach().to(at::kCPU).
 
 // ---- zip ------------------------------------------------------------------------------------------------
 
-constexpr uint32_t kLocalSignature = 0x04034b50, kEntrySignature = 0x02014b50, kEndSignature = 0x06054b50,
-                   kEnd64Signature = 0x06064b50, kLocator64Signature = 0x07064b50;
+constexpr uint32_t kEntrySignature = 0x02014b50, kEndSignature = 0x06054b50, kEnd64Signature = 0x06064b50,
+                   kLocator64Signature = 0x07064b50;
 constexpr uint32_t kInExtra = 0xffffffff;  // the real number stands in the zip64 field
 
 struct Entry {
@@ -367,6 +370,8 @@ void write_npy(const std::string& path, const at::Tensor& array) {
 std::map<std::string, at::Tensor> read_npz(const std::string& path) {
   const MappedFile mapped(path);
   const Bytes file{mapped.data(), mapped.size(), mapped.keep_alive()};
+  if (file.size >= kMagicBytes && std::memcmp(file.data, kMagic, kMagicBytes) == 0)
+    throw Error(path, "is a single .npy array", "save the arrays, each with its name, with numpy.savez");
   std::map<std::string, at::Tensor> arrays;
   for (const Entry& entry : list_zip(path, file)) {
     const size_t stem = entry.name.size() - std::min<size_t>(entry.name.size(), 4);

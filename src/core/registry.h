@@ -23,8 +23,7 @@ class Registry {
     for (const auto& entry : entries_) {
       if (entry.first == name) return entry.second;
     }
-    throw Error(key_, "is '" + name + "'",
-                "nearest is '" + nearest(name, names()) + "'; known: " + listed(names()));
+    throw Error(key_, "is '" + name + "'", suggestion(name, names()) + "known: " + listed(names()));
   }
 
   std::vector<std::string> names() const {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "core/error.h"
@@ -20,9 +21,10 @@ constexpr std::pair<at::ScalarType, const char*> kTypes[] = {
     {at::kLong, "I64"},      {at::kHalf, "F16"}, {at::kFloat, "F32"}, {at::kDouble, "F64"},
     {at::kBFloat16, "BF16"}, {at::kBool, "BOOL"}};
 
-[[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw Error(path, "is not a whole safetensors file: " + what, "write or copy the file again");
-}
+// What makes bytes no safetensors file.
+struct Damage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 const char* type_name(at::ScalarType type) {
   for (const auto& [scalar, name] : kTypes) {
@@ -31,28 +33,47 @@ const char* type_name(at::ScalarType type) {
   AT_ERROR("no safetensors type for ", type);
 }
 
-at::ScalarType scalar_type(const std::string& name, const std::string& path) {
+at::ScalarType scalar_type(const std::string& name) {
   for (const auto& [scalar, known] : kTypes) {
     if (name == known) return scalar;
   }
-  damaged(path, "unknown type " + name);
+  throw Damage("unknown type " + name);
 }
 
-at::Tensor read_one(const json& entry, const std::string& data, const std::string& path) {
-  const auto type = scalar_type(entry.at("dtype").get<std::string>(), path);
+at::Tensor read_one(const json& entry, const std::string& data) {
+  const auto type = scalar_type(entry.at("dtype").get<std::string>());
   const auto shape = entry.at("shape").get<std::vector<int64_t>>();
   const auto begin = entry.at("data_offsets").at(0).get<size_t>(),
              end = entry.at("data_offsets").at(1).get<size_t>();
   int64_t bytes = static_cast<int64_t>(c10::elementSize(type));
   for (int64_t n : shape) {
-    if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) damaged(path, "impossible shape");
+    if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) throw Damage("impossible shape");
   }
   if (begin > end || end > data.size() || static_cast<int64_t>(end - begin) != bytes) {
-    damaged(path, fmt::format("a tensor at bytes {} to {} of {}", begin, end, data.size()));
+    throw Damage(fmt::format("a tensor at bytes {} to {} of {}", begin, end, data.size()));
   }
   at::Tensor tensor = at::empty(shape, at::TensorOptions(type));
   if (end > begin) std::memcpy(tensor.data_ptr(), data.data() + begin, end - begin);
   return tensor;
+}
+
+TensorFile parse(std::string content) {
+  uint64_t length = 0;
+  if (content.size() < sizeof length) throw Damage(fmt::format("{} bytes", content.size()));
+  std::memcpy(&length, content.data(), sizeof length);
+  if (length > content.size() - sizeof length) throw Damage("its header is cut off");
+  const json header = json::parse(content.substr(sizeof length, length));
+  if (!header.is_object()) throw Damage("its header is no map");
+  content.erase(0, sizeof length + length);
+  TensorFile file;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") {
+      file.metadata = entry.get<std::map<std::string, std::string>>();
+    } else {
+      file.tensors[name] = read_one(entry, content);
+    }
+  }
+  return file;
 }
 
 }  // namespace
@@ -94,29 +115,18 @@ void write_safetensors(const std::string& path, const TensorFile& file) {
   out.commit();
 }
 
-TensorFile read_safetensors(const std::string& path) {
-  std::string content = read_file(path);
-  uint64_t length = 0;
-  if (content.size() < sizeof length) damaged(path, fmt::format("{} bytes", content.size()));
-  std::memcpy(&length, content.data(), sizeof length);
-  if (length > content.size() - sizeof length) damaged(path, "its header is cut off");
+TensorFile read_safetensors(const std::string& path, const std::string& remedy) {
+  std::string damage;
   try {
-    const json header = json::parse(content.substr(sizeof length, length));
-    if (!header.is_object()) damaged(path, "its header is no map");
-    content.erase(0, sizeof length + length);
-    TensorFile file;
+    TensorFile file = parse(read_file(path));
     file.path = path;
-    for (const auto& [name, entry] : header.items()) {
-      if (name == "__metadata__") {
-        file.metadata = entry.get<std::map<std::string, std::string>>();
-      } else {
-        file.tensors[name] = read_one(entry, content, path);
-      }
-    }
     return file;
+  } catch (const Damage& e) {
+    damage = e.what();
   } catch (const json::exception& e) {
-    damaged(path, e.what());
+    damage = e.what();
   }
+  throw Error(path, "is not a whole safetensors file: " + damage, remedy);
 }
 
 }  // namespace poem

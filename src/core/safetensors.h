@@ -20,6 +20,8 @@ struct TensorFile {
 
 // The same content gives the same bytes. Written atomically.
 void write_safetensors(const std::string& path, const TensorFile& file);
-TensorFile read_safetensors(const std::string& path);
+// `remedy`: what helps where the file is damaged.
+TensorFile read_safetensors(const std::string& path,
+                            const std::string& remedy = "write or copy the file again");
 
 }  // namespace poem

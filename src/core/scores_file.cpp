@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/npy.h"
+#include "core/text.h"
 
 namespace poem {
 namespace {
@@ -77,10 +78,18 @@ std::vector<float> read_lines(const std::string& path) {
   return scores;
 }
 
-std::vector<float> read_array(const std::string& path) {
-  const at::Tensor array = read_npy(path);
-  if (array.numel() != array.size(0)) {
-    throw Error(path, fmt::format("has shape {}", fmt::join(array.sizes(), "×")),
+at::Tensor only_array(const std::string& path) {
+  const auto arrays = read_npz(path);
+  if (arrays.size() == 1) return arrays.begin()->second;
+  std::vector<std::string> names;
+  for (const auto& [name, array] : arrays) names.push_back(name);
+  throw Error(path, fmt::format("holds {} arrays: {}", names.size(), listed(names)),
+              "save the scores alone, as an .npy or as the only array of an .npz");
+}
+
+std::vector<float> read_array(const std::string& path, const at::Tensor& array) {
+  if (array.dim() == 0 || array.numel() != array.size(0)) {
+    throw Error(path, fmt::format("has shape ({})", fmt::join(array.sizes(), "×")),
                 "give one score an input; poem posthoc makes scores of features");
   }
   const at::Tensor values = array.to(at::kFloat).contiguous();
@@ -94,7 +103,9 @@ std::vector<float> read_array(const std::string& path) {
 }  // namespace
 
 std::vector<float> read_scores(const std::string& path) {
-  std::vector<float> scores = ends_with(path, ".npy") ? read_array(path) : read_lines(path);
+  std::vector<float> scores = ends_with(path, ".npy")   ? read_array(path, read_npy(path))
+                              : ends_with(path, ".npz") ? read_array(path, only_array(path))
+                                                        : read_lines(path);
   if (scores.empty()) throw Error(path, "holds no scores", "write one score an input");
   return scores;
 }

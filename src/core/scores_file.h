@@ -8,10 +8,9 @@
 namespace poem {
 
 // By the name's ending, as float32:
-//   .npy    any number type and shape, flattened
-//   .csv    one score a line, the last column (',', ';' or tab); a first line that does not end in a number
-//   is
-//           the header
+//   .npy    any number type, one score a row
+//   .npz    the same, of the only array in it
+//   .csv    one score a line, the last column (',', ';' or tab); a first line without one is the header
 //   other   numbers separated by white space
 // A token that is no number, NaN and a file without scores are a poem::Error that says where. Infinities
 // pass.

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/text.h"
+
 namespace poem {
 namespace {
 
@@ -72,9 +74,7 @@ size_t display_width(std::string_view text) {
 std::string to_ascii(std::string text) {
   for (const auto& [from, to] :
        {std::pair<std::string, std::string>{"±", "+-"}, {"–", "-"}, {"↓", "v"}, {"↑", "^"}}) {
-    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-      text.replace(at, from.size(), to);
-    }
+    text = replaced(std::move(text), from, to);
   }
   return text;
 }

@@ -1,39 +1,54 @@
 #include "core/text.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstdint>
 
 namespace poem {
 namespace {
 
+// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
 size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+  std::vector<std::vector<size_t>> least(a.size() + 1,
+                                         std::vector<size_t>(b.size() + 1));  // of their beginnings
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        least[i][j] = i + j;
+        continue;
+      }
+      const size_t replaced = least[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      least[i][j] = std::min({least[i - 1][j] + 1, least[i][j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        least[i][j] = std::min(least[i][j], least[i - 2][j - 2] + 1);
     }
   }
-  return row[b.size()];
+  return least[a.size()][b.size()];
 }
+
+std::string last_component(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
 }  // namespace
 
-std::string nearest(const std::string& name, const std::vector<std::string>& known) {
-  std::string best;
-  size_t distance = SIZE_MAX;
-  for (const auto& candidate : known) {
-    const size_t d = edit_distance(name, candidate);
-    if (d < distance) {
-      distance = d;
-      best = candidate;
-    }
+std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known) {
+  std::vector<std::string> best;
+  size_t least = SIZE_MAX;
+  for (const std::string& candidate : known) {
+    const std::string last = last_component(candidate);
+    const size_t distance = std::min(edit_distance(name, candidate), edit_distance(name, last));
+    // Components that both share do not make two names near.
+    const bool near = 2 * distance <= std::max(last_component(name).size(), last.size());
+    if (!near || distance > least) continue;
+    if (distance < least) best.clear();
+    least = distance;
+    best.push_back(candidate);
   }
   return best;
+}
+
+std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
+  std::vector<std::string> found = nearest(name, known);
+  for (std::string& one : found) one = "'" + one + "'";
+  return found.empty() ? "" : (found.size() == 1 ? "nearest is " : "nearest are ") + listed(found) + "; ";
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -50,6 +65,13 @@ std::string csv_field(const std::string& text) {
   std::string quoted = "\"";
   for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + '"';
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
 }
 
 }  // namespace poem

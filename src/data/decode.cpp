@@ -89,8 +89,7 @@ at::Tensor cmyk_to_rgb(const at::Tensor& inks, bool inverted) {
 }
 
 void check_dimensions(const std::string& where, uint64_t width, uint64_t height) {
-  if (width * height > kMostPixels)
-    undecodable(where, fmt::format("it claims {} × {} pixels", width, height));
+  if (width * height > kMostPixels) undecodable(where, fmt::format("it claims {}×{} pixels", height, width));
 }
 
 at::Tensor decode_jpeg(const std::string& where, const std::string& bytes) {

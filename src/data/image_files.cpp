@@ -33,9 +33,18 @@ size_t shared_prefix(const std::map<std::string, int64_t>& folders) {
 ImageFiles::ImageFiles(std::string source, const ReadOptions& options, Sink sink)
     : source_(std::move(source)), options_(options), sink_(std::move(sink)) {}
 
+int64_t ImageFiles::folder_index(const std::string& folder) {
+  return folders_.emplace(folder, folders_.size()).first->second;
+}
+
+Labels ImageFiles::announce(const std::vector<std::string>& folders) {
+  std::vector<int64_t> indices;
+  for (const std::string& folder : folders) indices.push_back(folder_index(folder));
+  return label(indices);
+}
+
 void ImageFiles::add(std::string name, const std::string& folder, std::optional<std::string> bytes) {
-  const int64_t index = folders_.emplace(folder, folders_.size()).first->second;
-  waiting_.push_back({std::move(name), index, std::move(bytes)});
+  waiting_.push_back({std::move(name), folder_index(folder), std::move(bytes)});
   if (waiting_.size() == kBlock) flush();
 }
 
@@ -46,8 +55,8 @@ void ImageFiles::check_size(const std::string& name, const at::Tensor& image) {
   }
   if (image.sizes().vec() == first_size_) return;
   throw Error(name,
-              fmt::format("is {} × {} pixels, but {} is {} × {}", image.size(2), image.size(1), first_name_,
-                          first_size_[2], first_size_[1]),
+              fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_name_,
+                          first_size_[1], first_size_[2]),
               "bring all to one size with --size N, in a config data.size");
 }
 
@@ -84,8 +93,13 @@ void ImageFiles::flush() {
 
 Labels ImageFiles::finish() {
   flush();
+  if (!folders_.empty() && kept_.empty())
+    throw Error(source_, "holds no image that can be decoded", "check the files");
+  return label(kept_);
+}
+
+Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
   if (folders_.empty()) throw Error(source_, "holds no .jpg, .jpeg or .png images", "check the path");
-  if (kept_.empty()) throw Error(source_, "holds no image that can be decoded", "check the files");
   const size_t skip = shared_prefix(folders_);
   std::map<std::string, int64_t> classes;  // sorted
   for (const auto& [folder, index] : folders_) {
@@ -107,8 +121,8 @@ Labels ImageFiles::finish() {
     const std::string below = (folder + "/").substr(skip);
     label_of[index] = classes.at(below.substr(0, below.find('/')));
   }
-  result.labels = at::empty({static_cast<int64_t>(kept_.size())}, at::kLong);
-  std::transform(kept_.begin(), kept_.end(), result.labels.data_ptr<int64_t>(),
+  result.labels = at::empty({static_cast<int64_t>(folders.size())}, at::kLong);
+  std::transform(folders.begin(), folders.end(), result.labels.data_ptr<int64_t>(),
                  [&](int64_t folder) { return label_of[folder]; });
   return result;
 }

@@ -23,6 +23,10 @@ class ImageFiles {
   // it lies below the source ("" at its top, "a/b" further down).
   void add(std::string name, const std::string& folder, std::optional<std::string> bytes = {});
 
+  // Tells the folder of every image before any is added, of those too that never will be: they decide on the
+  // classes. Returns the labels of all. What finish() would refuse is refused here.
+  Labels announce(const std::vector<std::string>& folders);
+
   // The classes are the sorted names of the first level of folders at which the images part: folders that all
   // images share say nothing. Images in one folder have no labels. No image at all is an Error.
   Labels finish();
@@ -33,6 +37,8 @@ class ImageFiles {
     int64_t folder;  // an index into folders_
     std::optional<std::string> bytes;
   };
+  int64_t folder_index(const std::string& folder);
+  Labels label(const std::vector<int64_t>& folders) const;  // images that lie in these
   void flush();
   void check_size(const std::string& name, const at::Tensor& image);
 

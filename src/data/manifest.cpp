@@ -46,7 +46,8 @@ class Entry {
     for (const auto& pair : node_) {
       const auto key = pair.first.as<std::string>();
       if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-        fail(fmt::format("has an unknown key '{}', nearest is '{}'", key, nearest(key, known_)));
+        fail(fmt::format("has an unknown key '{}'; {}known: {}", key, suggestion(key, known_),
+                         listed(known_)));
       }
     }
   }
@@ -135,8 +136,7 @@ const KnownSet& find_set(const Manifest& manifest, const std::string& name) {
     if (set.name == name) return set;
     names.push_back(set.name);
   }
-  throw Error("data set '" + name + "'", "is unknown",
-              "nearest is '" + nearest(name, names) + "'; known: " + listed(names));
+  throw Error("data set '" + name + "'", "is unknown", suggestion(name, names) + "known: " + listed(names));
 }
 
 }  // namespace poem

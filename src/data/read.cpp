@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -31,14 +30,17 @@ const Reader* const kReaders[] = {&packed_reader,  &tiny_reader,    &cifar_reade
                                   &mat_reader,     &npy_reader,     &npz_reader,
                                   &sprites_reader, &archive_reader, &folder_reader};
 
-void check_exists(const std::string& path) {
+// `folder` is where relative paths start.
+void check_exists(const std::string& path, const std::string& folder) {
   std::error_code code;
-  if (!std::filesystem::exists(path, code))
-    throw Error(path, code ? code.message() : "there is no such file or folder", "check the path");
+  if (std::filesystem::exists(path, code)) return;
+  const bool relative = !folder.empty() && path.rfind(folder, 0) == 0;
+  throw Error(path, code ? code.message() : "there is no such file or folder",
+              relative ? "check the path, and data.folder where it starts" : "check the path");
 }
 
-const Reader& find_reader(const std::string& path) {
-  check_exists(path);
+const Reader& find_reader(const std::string& path, const ReadOptions& options) {
+  check_exists(path, options.folder);
   std::string known;
   for (const Reader* reader : kReaders) {
     if (reader->accepts(path)) return *reader;
@@ -62,17 +64,6 @@ int64_t default_count(const std::string& set) {
   return set == "outliers" ? 20000 : 1000;
 }
 
-template <typename Number>
-Number parse_number(const std::string& source, const std::string& text, Number least) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  if (problem != std::errc() || stop != end || value < least)
-    throw Error(source, fmt::format("'{}' is not a whole number of at least {}", text, least),
-                "write world:SET:COUNT:SEED, for example world:train:4000:0");
-  return value;
-}
-
 WorldSource parse_world(const std::string& source) {
   std::vector<std::string> parts;
   for (size_t start = 0;;) {
@@ -84,8 +75,8 @@ WorldSource parse_world(const std::string& source) {
   if (parts.size() > 4)
     throw Error(source, "has too many parts", "write " + parts[0] + ":SET[:COUNT[:SEED]]");
   WorldSource world{parts[0] == "world2d", parts[1], default_count(parts[1]), 0};
-  if (parts.size() > 2) world.count = parse_number<int64_t>(source, parts[2], 1);
-  if (parts.size() > 3) world.seed = parse_number<uint64_t>(source, parts[3], 0);
+  if (parts.size() > 2) world.count = whole_number<int64_t>(source, "COUNT", parts[2], 1);
+  if (parts.size() > 3) world.seed = whole_number<uint64_t>(source, "SEED", parts[3], 0);
   return world;
 }
 
@@ -179,11 +170,34 @@ void check_not_empty(const std::string& source, int64_t count) {
   if (count == 0) throw Error(source, "holds no images", "check the path");
 }
 
+// The rows that the source means of `count` images with these labels: what is left of a set whose images are
+// their own numbers.
+std::vector<int64_t> choose_rows(const Source& source, int64_t count, const Labels& labels) {
+  ImageSet numbers{source.text, at::arange(count).view({count, 1, 1, 1}), labels.labels, labels.class_names};
+  take_part(numbers, source);
+  const auto* number = numbers.pixels.data_ptr<int64_t>();
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < numbers.size(); ++i) rows.push_back(number[numbers.row(i)]);
+  return rows;
+}
+
+// Only the images that the source means, where the reader can tell them apart before it decodes them; else
+// all.
+Labels visit(const Source& source, const Reader& reader, const ReadOptions& options, const Sink& sink) {
+  if (source.whole() || !reader.visit_part) return reader.visit(source.place, options, sink);
+  const Choose choose = [&](int64_t count, const Labels& labels) {
+    return choose_rows(source, count, labels);
+  };
+  return reader.visit_part(source.place, options, choose, sink);
+}
+
 ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& options) {
   Collector collector;
-  Labels labels = reader.visit(source.place, options, Fitting(source.text, options.size, collector.sink()));
+  Labels labels = visit(source, reader, options, Fitting(source.text, options.size, collector.sink()));
   check_not_empty(source.text, collector.count());
-  return {source.text, collector.take(), labels.labels, std::move(labels.class_names)};
+  ImageSet set{source.text, collector.take(), labels.labels, std::move(labels.class_names)};
+  if (!reader.visit_part) take_part(set, source);
+  return set;
 }
 
 // The images that the source means. What is drawn or mapped has its own size still.
@@ -192,8 +206,9 @@ ImageSet open(const Source& source, const ReadOptions& options) {
   if (is_drawn(source.place)) {
     set = draw(parse_world(source.place));
   } else {
-    const Reader& reader = find_reader(source.place);
-    set = reader.map ? reader.map(source.place) : collect(source, reader, options);
+    const Reader& reader = find_reader(source.place, options);
+    if (!reader.map) return collect(source, reader, options);
+    set = reader.map(source.place);
   }
   set.name = source.text;
   take_part(set, source);
@@ -219,19 +234,19 @@ ImageSet read_images(const std::string& text, const ReadOptions& options) {
 void check_source(const std::string& text, const ReadOptions& options) {
   check_options(text, options);
   const Source source = parse_source(text, options.folder);
-  if (!source.exclude.empty()) check_exists(source.exclude);
+  if (!source.exclude.empty()) check_exists(source.exclude, options.folder);
   if (is_drawn(source.place)) {
     WorldSource one = parse_world(source.place);
     one.count = 1;
     draw(one);
   } else {
-    find_reader(source.place);
+    find_reader(source.place, options);
   }
 }
 
 bool is_mapped(const std::string& text, const ReadOptions& options) {
   const Source source = parse_source(text, options.folder);
-  return !is_drawn(source.place) && find_reader(source.place).map != nullptr;
+  return !is_drawn(source.place) && find_reader(source.place, options).map != nullptr;
 }
 
 int64_t pack_images(const std::string& text, const std::string& out, const ReadOptions& options) {
@@ -246,9 +261,9 @@ int64_t pack_images(const std::string& text, const std::string& out, const ReadO
     count += pixels.size(0);
   });
   Labels labels;
-  const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place);
-  if (reader && reader->visit && source.whole()) {
-    labels = reader->visit(source.place, options, write);
+  const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place, options);
+  if (reader && reader->visit && (source.whole() || reader->visit_part)) {
+    labels = visit(source, *reader, options, write);
     check_not_empty(text, count);
   } else {
     const ImageSet set = open(source, options);

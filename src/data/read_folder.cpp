@@ -1,6 +1,7 @@
 // Folders of JPEG and PNG files.
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -39,21 +40,38 @@ std::vector<std::string> list_images(const std::string& folder) {
   return paths;
 }
 
-Labels visit_folder(const std::string& path, const ReadOptions& options, const Sink& sink) {
-  ImageFiles files(path, options, sink);
+std::string folder_below(const std::string& path, const std::string& image) {
+  const std::string folder = fs::path(image).parent_path().lexically_relative(path).string();
+  return folder == "." ? "" : folder;
+}
+
+Labels visit_part(const std::string& path, const ReadOptions& options, const Choose& choose,
+                  const Sink& sink) {
   const std::vector<std::string> images = list_images(path);
-  Progress bar("reading " + path, static_cast<int64_t>(images.size()), "images");
-  for (const std::string& image : images) {
-    const std::string folder = fs::path(image).parent_path().lexically_relative(path).string();
-    files.add(image, folder == "." ? "" : folder);
+  std::vector<std::string> folders;
+  for (const std::string& image : images) folders.push_back(folder_below(path, image));
+  ImageFiles files(path, options, sink);
+  const std::vector<int64_t> rows = choose(static_cast<int64_t>(images.size()), files.announce(folders));
+  Progress bar("reading " + path, static_cast<int64_t>(rows.size()), "images");
+  for (const int64_t row : rows) {
+    files.add(images[row], folders[row]);
     bar.advance(1);
   }
   return files.finish();
 }
 
+Labels visit_folder(const std::string& path, const ReadOptions& options, const Sink& sink) {
+  const Choose all = [](int64_t count, const Labels&) {
+    std::vector<int64_t> rows(count);
+    std::iota(rows.begin(), rows.end(), int64_t{0});
+    return rows;
+  };
+  return visit_part(path, options, all, sink);
+}
+
 }  // namespace
 
 extern const Reader folder_reader = {"a folder of .jpg, .jpeg or .png images (one sub-folder a class)",
-                                     is_folder, visit_folder};
+                                     is_folder, visit_folder, nullptr, visit_part};
 
 }  // namespace poem

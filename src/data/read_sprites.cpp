@@ -53,7 +53,7 @@ int64_t visit_sheet(const std::string& sheet, const Sink& sink) {
   if (pixels.size(2) != kSide * kSide)
     throw Error(
         sheet,
-        fmt::format("is {} × {} pixels, a CIFAR sprite sheet is 1024 wide", pixels.size(2), pixels.size(1)),
+        fmt::format("is {}×{} pixels, a CIFAR sprite sheet is 1024 wide", pixels.size(1), pixels.size(2)),
         "to read single images name their folder");
   visit_in_blocks(pixels.transpose(0, 1).unflatten(2, {kSide, kSide}), sink);
   return pixels.size(1);

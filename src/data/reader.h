@@ -27,11 +27,17 @@ struct Labels {
   std::vector<std::string> class_names;
 };
 
+// Which of `count` images with these labels are meant: their rows, ascending.
+using Choose = std::function<std::vector<int64_t>(int64_t count, const Labels& labels)>;
+
 struct Reader {
   const char* kind;                          // for the list of known formats
   bool (*accepts)(const std::string& path);  // by name and kind of the path; it exists
   Labels (*visit)(const std::string& path, const ReadOptions& options, const Sink& sink);
   ImageSet (*map)(const std::string& path) = nullptr;  // instead of `visit`
+  // Beside `visit`, where images and labels are known before anything is decoded: only the rows chosen.
+  Labels (*visit_part)(const std::string& path, const ReadOptions& options, const Choose& choose,
+                       const Sink& sink) = nullptr;
 };
 
 // ---- what several readers need --------------------------------------------------------------------------

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <sstream>
 
@@ -26,36 +25,24 @@ std::string from(const std::string& folder, const std::string& path) {
   return folder.empty() ? path : (fs::path(folder) / path).string();
 }
 
-template <typename Number>
-Number parse_number(const Source& source, const std::string& key, const std::string& value, Number least) {
-  Number number{};
-  const char* end = value.data() + value.size();
-  const auto [stop, problem] = std::from_chars(value.data(), end, number);
-  if (problem != std::errc() || stop != end || number < least) {
-    throw Error(source.text, fmt::format("{} is '{}'", key, value),
-                fmt::format("it must be a whole number of at least {}", least));
-  }
-  return number;
-}
-
 void set_option(Source& source, const std::string& option, const std::string& folder) {
   const size_t equals = option.find('=');
   const std::string key = option.substr(0, equals);
   if (std::count(kKeys.begin(), kKeys.end(), key) == 0) {
-    throw Error(source.text, fmt::format("'#{}' is not known", option),
-                fmt::format("nearest is '#{}='; known: {}; or the path does not exist", nearest(key, kKeys),
-                            listed(kKeys)));
+    throw Error(
+        source.text, fmt::format("'#{}' is not known", option),
+        fmt::format("{}known: {}; or the path does not exist", suggestion(key, kKeys), listed(kKeys)));
   }
   const std::string value = equals == option.npos ? "" : option.substr(equals + 1);
   if (key == "exclude") {
     if (value.empty()) throw Error(source.text, "exclude names no file", "write #exclude=FILE");
     source.exclude = from(folder, value);
   } else if (key == "per_class") {
-    source.per_class = parse_number<int64_t>(source, key, value, 1);
+    source.per_class = whole_number<int64_t>(source.text, key, value, 1);
   } else if (key == "count") {
-    source.count = parse_number<int64_t>(source, key, value, 1);
+    source.count = whole_number<int64_t>(source.text, key, value, 1);
   } else {
-    source.seed = parse_number<uint64_t>(source, key, value, 0);
+    source.seed = whole_number<uint64_t>(source.text, key, value, 0);
   }
 }
 
@@ -63,14 +50,12 @@ std::vector<int64_t> parse_indices(const std::string& path) {
   std::istringstream text(read_file(path));
   std::vector<int64_t> indices;
   for (std::string word; text >> word;) {
-    int64_t index = 0;
-    const char* end = word.data() + word.size();
-    const auto [stop, problem] = std::from_chars(word.data(), end, index);
-    if (problem != std::errc() || stop != end) {
+    const auto index = parse_number<int64_t>(word);
+    if (!index) {
       throw Error(path, fmt::format("'{}' is not the number of an image", word.substr(0, 40)),
                   "write whole numbers from 1, one a line");
     }
-    indices.push_back(index);
+    indices.push_back(*index);
   }
   return indices;
 }

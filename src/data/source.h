@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/error.h"
+#include "core/text.h"
 #include "data/image_set.h"
 
 namespace poem {
@@ -27,6 +29,16 @@ struct Source {
 // Relative paths start from `folder` (empty: the current one). A path that exists with its '#' is no more
 // than a path. An unknown or repeated key, or a value out of range, is an Error.
 Source parse_source(const std::string& text, const std::string& folder);
+
+// What `part` of a source says: a whole number of at least `least`; anything else is an Error.
+template <class Number>
+Number whole_number(const std::string& source, const std::string& part, const std::string& text,
+                    Number least) {
+  const auto number = parse_number<Number>(text);
+  if (number && *number >= least) return *number;
+  throw Error(source, part + " is '" + text + "'",
+              "it must be a whole number of at least " + std::to_string(least));
+}
 
 bool is_drawn(const std::string& source);  // from one of the embedded worlds: no path
 

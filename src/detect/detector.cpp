@@ -104,7 +104,8 @@ void Detector::save(const std::string& path) const {
 }
 
 Detector Detector::load(const std::string& path) {
-  const TensorFile file = read_safetensors(path);
+  const TensorFile file =
+      read_safetensors(path, "copy it again, or have it written anew by poem train --resume RUN");
   if (const auto& format = file.text("format"); format != kFormat) {
     throw Error(path, "is of format '" + format + "'", fmt::format("this poem reads {}", kFormat));
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/finite.h"
 #include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
@@ -20,7 +21,7 @@ Head read_head(const std::string& path) {
     const auto found = arrays.find(name);
     if (found == arrays.end()) {
       throw Error(path, fmt::format("has no array '{}'", name),
-                  "save the last layer's weight and bias in it");
+                  "numpy.savez('head.npz', weight=..., bias=...) saves the last layer");
     }
     const at::Tensor& a = found->second;
     if (a.dim() != dimensions || !a.is_floating_point() || a.numel() == 0) {
@@ -72,12 +73,9 @@ FeatureData read_feature_data(const FeaturePaths& paths) {
   data.head = read_head(paths.head);
   const int64_t width = data.head.weight.size(1);
   const auto read = [&](const std::string& path) {
-    const at::Tensor features = read_features(path);
-    if (features.size(1) != width) {
-      throw Error(path, fmt::format("has {} features a row, the head takes {}", features.size(1), width),
-                  "take all from the same network");
-    }
-    return features.to(at::kFloat).contiguous();
+    const at::Tensor features = read_features(path, width).to(at::kFloat).contiguous();
+    check_finite(path, features, "rescale the features: scores are computed in float32");
+    return features;
   };
   data.train = read(paths.train);
   data.labels = read_labels(paths.labels, data.train.size(0), data.head.weight.size(0));

@@ -113,18 +113,22 @@ std::vector<std::string> choose_scores(const std::vector<std::string>& names, un
   std::copy_if(known.begin(), known.end(), std::back_inserter(all), [&](const std::string& name) {
     return name == fitted || !(kScores.find(name).needs & ~available);
   });
-  if (names == std::vector<std::string>{"all"}) return all;
-  for (auto name = names.begin(); name != names.end(); ++name) {
-    if (std::find(known.begin(), known.end(), *name) == known.end()) {
-      throw Error("score", "is '" + *name + "'",
-                  "nearest is '" + nearest(*name, all) + "'; available here: " + listed(all));
+  std::vector<std::string> chosen;
+  const auto add = [&](const std::string& name) {
+    if (std::find(chosen.begin(), chosen.end(), name) == chosen.end()) chosen.push_back(name);
+  };
+  for (const std::string& name : names) {
+    if (name == "all") {
+      std::for_each(all.begin(), all.end(), add);
+      continue;
     }
-    if (*name != fitted) check_needs(*name, available);
-    if (std::find(names.begin(), name, *name) != name) {
-      throw Error("score", "'" + *name + "' is given twice", "name each once");
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw Error("score", "is '" + name + "'", suggestion(name, all) + "available here: " + listed(all));
     }
+    if (name != fitted) check_needs(name, available);
+    add(name);
   }
-  return names;
+  return chosen;
 }
 
 std::vector<float> to_floats(const at::Tensor& scores) {

@@ -86,9 +86,9 @@ std::unique_ptr<Score> make_score(const std::string& name);
 bool needs(const std::string& name, unsigned any_of);
 std::vector<std::string> score_names();
 
-// The names themselves, or for the one name "all" every score that needs no more than `available`, a sum of
-// Needs. A name given twice, a score that needs what is not available, and an unknown name are an Error, the
-// last with a list of what is available. The score `fitted` needs nothing any more.
+// The names, each once; "all" stands for every score that needs no more than `available`, a sum of Needs. A
+// score that needs what is not available and an unknown name are an Error, the latter with a list of what is
+// available. The score `fitted` needs nothing any more.
 std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
                                        const std::string& fitted = "");
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/text.h"
 
 namespace poem {
 namespace {
@@ -15,10 +15,8 @@ constexpr int64_t kMost = 1000000;
 
 // 0 if the text is not a whole number of 1 to kMost.
 int64_t part_of_ratio(const std::string& text) {
-  int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, number);
-  return problem == std::errc() && stop == end && number >= 1 && number <= kMost ? number : 0;
+  const int64_t number = parse_number<int64_t>(text).value_or(0);
+  return number >= 1 && number <= kMost ? number : 0;
 }
 
 std::vector<float> choose(const std::vector<float>& scores, int64_t count, uint64_t seed, const char* side) {

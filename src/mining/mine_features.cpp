@@ -24,8 +24,8 @@ void check_sizes(const at::Tensor& id, const at::Tensor& outliers, const at::Ten
                 "take all three from the same network");
   }
   if (select < 1 || select > pool.size(0)) {
-    throw Error("selection", fmt::format("{} wanted of a pool of {}", select, pool.size(0)),
-                "select at least 1 and at most the whole pool");
+    throw Error("--select", fmt::format("{} rows wanted of a pool of {}", select, pool.size(0)),
+                fmt::format("choose 1 to {}, or give a larger --pool", pool.size(0)));
   }
 }
 
@@ -51,7 +51,7 @@ std::vector<int64_t> nearest_the_boundary(const at::Tensor& logits, int64_t sele
 
 }  // namespace
 
-at::Tensor read_features(const std::string& path) {
+at::Tensor read_features(const std::string& path, int64_t width) {
   const at::Tensor features = read_npy(path);
   if (features.dim() != 2 || !features.is_floating_point()) {
     throw Error(
@@ -61,6 +61,10 @@ at::Tensor read_features(const std::string& path) {
   if (features.numel() == 0) {
     throw Error(path, fmt::format("holds {} × {} features", features.size(0), features.size(1)),
                 "give at least one row");
+  }
+  if (width > 0 && features.size(1) != width) {
+    throw Error(path, fmt::format("has {} features a row, not {} as the others", features.size(1), width),
+                "take all from the same network");
   }
   check_finite(path, features, "remove the row or mend what computed it");
   return features;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <type_traits>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -45,7 +46,7 @@ class Section {
       const auto key = item.first.as<std::string>("");
       if (std::count(known.begin(), known.end(), key) == 0) {
         fail(item.first, fmt::format("unknown key '{}'", key),
-             fmt::format("nearest is '{}'; known: {}", nearest(key, known), listed(known)));
+             suggestion(key, known) + "known: " + listed(known));
       }
       if (!seen.insert(key).second) fail(item.first, fmt::format("key '{}' appears twice", key), "keep one");
     }
@@ -55,7 +56,8 @@ class Section {
 
   std::string text(const char* key) const {
     const YAML::Node node = required(key);
-    if (!node.IsScalar() || node.Scalar().empty()) fail(node, fmt::format("{} is not a text", key), "");
+    if (!node.IsScalar() || node.Scalar().empty())
+      fail(node, fmt::format("{} is not a text", key), fmt::format("write {}: and some words", key));
     return node.Scalar();
   }
 
@@ -68,7 +70,8 @@ class Section {
   }
 
   [[noreturn]] void fail(const YAML::Node& node, const std::string& what, const std::string& remedy) const {
-    throw Error(fmt::format("{}:{}", path_, node.Mark().line + 1), what, remedy);
+    const int line = node.Mark().line + 1;  // 0 in an empty file
+    throw Error(line > 0 ? fmt::format("{}:{}", path_, line) : path_, what, remedy);
   }
 
  private:
@@ -94,7 +97,8 @@ T number(const Section& section, const YAML::Node& node, const std::string& what
   try {
     return node.as<T>();
   } catch (const YAML::Exception&) {
-    section.fail(node, fmt::format("{} is '{}'", what, YAML::Dump(node)), "it must be a number");
+    section.fail(node, fmt::format("{} is '{}'", what, YAML::Dump(node)),
+                 std::is_integral_v<T> ? "it must be a whole number" : "it must be a number");
   }
 }
 
@@ -132,12 +136,20 @@ void check_new_name(const Section& section, const std::vector<Named>& others, co
   }
 }
 
+// An Error of it names the line.
+StudyColumn column_at(const Section& section, const YAML::Node& node) {
+  try {
+    return study_column(node.as<std::string>(""));
+  } catch (const Error& e) {
+    section.fail(node, e.what(), "");
+  }
+}
+
 std::map<std::string, double> paper_figures(const Section& section, const YAML::Node& node) {
   if (!node.IsMap()) section.fail(node, "paper is not a map", "write paper: {fpr95: 2.54}");
   std::map<std::string, double> figures;
   for (const auto& item : node) {
-    const auto key = item.first.as<std::string>("");
-    study_column(key);
+    const std::string key = column_at(section, item.first).key;
     figures[key] = number<double>(section, item.second, "paper." + key);
   }
   return figures;
@@ -181,11 +193,7 @@ void read_methods(const Section& root, Study& study) {
     StudyMethod method{section.text("name"), overrides(section), {}};
     check_new_name(section, study.methods, method.name);
     if (section["score"]) method.set.push_back("score=" + section.text("score"));
-    try {
-      read_paper(section, study.settings, method);
-    } catch (const Error& e) {
-      throw Error(fmt::format("{}: {}", study.path, method.name), e.what());
-    }
+    read_paper(section, study.settings, method);
     study.methods.push_back(std::move(method));
   }
 }
@@ -202,17 +210,18 @@ void read_seeds(const Section& root, Study& study) {
 }
 
 void read_columns(const Section& root, Study& study) {
-  std::vector<std::string> keys = {"fpr95", "auroc", "aupr_in", "id_accuracy"};
-  if (root["columns"]) {
-    keys.clear();
-    for (const auto& node : root.list("columns")) keys.push_back(node.as<std::string>(""));
-  }
-  for (const std::string& key : keys) {
-    try {
+  if (!root["columns"]) {
+    for (const char* key : {"fpr95", "auroc", "aupr_in", "id_accuracy"})
       study.columns.push_back(study_column(key));
-    } catch (const Error& e) {
-      throw Error(study.path, e.what());
+    return;
+  }
+  for (const auto& node : root.list("columns")) {
+    const StudyColumn column = column_at(root, node);
+    for (const StudyColumn& other : study.columns) {
+      if (other.key == column.key)
+        root.fail(node, fmt::format("column {} appears twice", column.key), "keep one");
     }
+    study.columns.push_back(column);
   }
 }
 
@@ -226,7 +235,7 @@ Config cell_config(const Study& study, const StudyCell& cell) {
   add(study.methods[cell.method].set);
   add({fmt::format("seed={}", cell.seed)});
   if (study.curves > 0) add({fmt::format("train.evaluate_every={}", study.curves)});
-  return read_config(study.base, set);
+  return read_config(study.base, set, "set");
 }
 
 void check_cell(const Study& study, const Config& config) {
@@ -253,24 +262,24 @@ Config training_config(const Study& study, Config config) {
 // A short name for a text: 16 hexadecimal digits.
 std::string text_hash(const std::string& text) { return fmt::format("{:016x}", Stream(0, text).bits64()); }
 
-std::string surroundings_text(const Surroundings& surroundings, const DataSettings& data) {
+std::string conditions_text(const Conditions& conditions, const DataSettings& data) {
   std::vector<std::string> sources = {data.train, data.outliers, data.test};
   for (const NamedPath& set : named_paths("data.ood", data.ood)) sources.push_back(set.path);
   const bool drawn = std::any_of(sources.begin(), sources.end(), is_drawn);
-  return fmt::format("device {}\n", surroundings.device) +
-         (drawn ? fmt::format("world {}\n", surroundings.world) : "");
+  return fmt::format("device {}\n", conditions.device) +
+         (drawn ? fmt::format("world {}\n", conditions.world) : "");
 }
 
 // What a cell is scored on, as text.
-std::string test_text(const DataSettings& data, const Surroundings& surroundings) {
+std::string test_text(const DataSettings& data, const Conditions& conditions) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", data.folder, data.test, fmt::join(data.ood, "\n"), data.size,
-                     data.skip_bad, surroundings_text(surroundings, data));
+                     data.skip_bad, conditions_text(conditions, data));
 }
 
-size_t find_or_add_network(const Study& study, const Config& config, const Surroundings& surroundings,
+size_t find_or_add_network(const Study& study, const Config& config, const Conditions& conditions,
                            StudyPlan& plan) {
   const std::string identity =
-      training_text(study, config) + surroundings_text(surroundings, training_config(study, config).data);
+      training_text(study, config) + conditions_text(conditions, training_config(study, config).data);
   const std::string name = fmt::format("{}-{}-seed{}-{}", config.objective.name, config.mining.miner,
                                        config.seed, text_hash(identity));
   const auto found = std::find_if(plan.networks.begin(), plan.networks.end(),
@@ -313,7 +322,7 @@ Study read_study(const std::string& path) {
   return study;
 }
 
-StudyPlan make_plan(const Study& study, const Surroundings& surroundings) {
+StudyPlan make_plan(const Study& study, const Conditions& conditions) {
   StudyPlan plan;
   for (const int64_t seed : study.seeds) {
     for (size_t setting = 0; setting < study.settings.size(); ++setting) {
@@ -325,8 +334,8 @@ StudyPlan make_plan(const Study& study, const Surroundings& surroundings) {
         } catch (const Error& e) {
           throw Error(fmt::format("{}: {}", study.path, cell_name(study, cell)), e.what());
         }
-        cell.network = find_or_add_network(study, cell.config, surroundings, plan);
-        cell.tests = text_hash(test_text(cell.config.data, surroundings));
+        cell.network = find_or_add_network(study, cell.config, conditions, plan);
+        cell.tests = text_hash(test_text(cell.config.data, conditions));
         plan.cells.push_back(std::move(cell));
       }
     }

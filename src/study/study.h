@@ -51,7 +51,7 @@ Study read_study(const std::string& path);
 // A training. Cells that differ in nothing that reaches the weights share one.
 struct StudyNetwork {
   std::string name;  // its folder: objective, miner, seed, and a hash of all that is not default and of the
-                     // surroundings
+                     // conditions
   Config config;
 };
 
@@ -67,14 +67,14 @@ struct StudyPlan {
   std::vector<StudyCell> cells;  // by seed, then setting, then method
 };
 
-// What figures depend on beside the file: those of other surroundings are never taken for the same cell's.
-struct Surroundings {
+// What figures depend on beside the file: those of other conditions are never taken for the same cell's.
+struct Conditions {
   std::string device = "cpu";
   int world = kWorldVersion;  // counts where images are drawn
 };
 
 // An Error names the cell. Nothing is read but the configs.
-StudyPlan make_plan(const Study& study, const Surroundings& surroundings);
+StudyPlan make_plan(const Study& study, const Conditions& conditions);
 
 // "POEM, CIFAR-10, seed 0"
 std::string cell_name(const Study& study, size_t setting, size_t method, int64_t seed);

@@ -75,18 +75,18 @@ ordered_json table_json(const Study& study, const std::vector<CellResult>& resul
   return rows;
 }
 
-// The place of the entry with this name.
+// The place of the entry with this name; `path` is the file that has it.
 template <class Named>
-size_t position(const std::vector<Named>& all, const std::string& name) {
+size_t position(const std::string& path, const std::vector<Named>& all, const std::string& name) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i].name == name) return i;
   }
-  throw Error("results.json", fmt::format("names '{}', which its lists do not", name),
+  throw Error(path, fmt::format("names '{}', which its lists do not", name),
               "run poem study again, it writes it anew");
 }
 
 // As much of the study as its results tell.
-Study study_of(const ordered_json& json) {
+Study study_of(const std::string& path, const ordered_json& json) {
   Study study;
   json.at("title").get_to(study.title);
   json.at("seeds").get_to(study.seeds);
@@ -94,7 +94,7 @@ Study study_of(const ordered_json& json) {
   for (const ordered_json& name : json.at("methods")) study.methods.push_back({name, {}, {}});
   for (const ordered_json& key : json.at("columns")) study.columns.push_back(study_column(key));
   for (const ordered_json& row : json.at("table")) {
-    auto& paper = study.methods[position(study.methods, row.at("method"))].paper[row.at("setting")];
+    auto& paper = study.methods[position(path, study.methods, row.at("method"))].paper[row.at("setting")];
     for (const StudyColumn& column : study.columns) {
       const ordered_json& figure = row.at(column.key).at("paper");
       if (!figure.is_null()) paper[column.key] = figure.get<double>();
@@ -103,9 +103,9 @@ Study study_of(const ordered_json& json) {
   return study;
 }
 
-CellResult cell_of(const Study& study, const ordered_json& json) {
-  CellResult cell{position(study.settings, json.at("setting")),
-                  position(study.methods, json.at("method")),
+CellResult cell_of(const std::string& path, const Study& study, const ordered_json& json) {
+  CellResult cell{position(path, study.settings, json.at("setting")),
+                  position(path, study.methods, json.at("method")),
                   json.at("seed").get<int64_t>(),
                   json.at("run"),
                   json.at("score"),
@@ -197,13 +197,13 @@ StudyRecord read_study_results(const std::string& path) {
       throw Error(path, fmt::format("is of format '{}'", format), fmt::format("this poem reads {}", kFormat));
     }
     StudyRecord record;
-    record.study = study_of(json);
+    record.study = study_of(path, json);
     for (const ordered_json& cell : json.at("cells"))
-      record.results.cells.push_back(cell_of(record.study, cell));
+      record.results.cells.push_back(cell_of(path, record.study, cell));
     for (const ordered_json& cell : json.at("missing")) {
       const ordered_json& failure = cell.at("failure");
-      record.results.missing.push_back({position(record.study.settings, cell.at("setting")),
-                                        position(record.study.methods, cell.at("method")),
+      record.results.missing.push_back({position(path, record.study.settings, cell.at("setting")),
+                                        position(path, record.study.methods, cell.at("method")),
                                         cell.at("seed").get<int64_t>(),
                                         failure.is_null() ? "" : failure.get<std::string>()});
     }

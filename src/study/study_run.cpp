@@ -121,7 +121,7 @@ class StudyRun {
   // All that a training or a score would stumble over is found here, before hours are spent on others.
   void check_inputs() {
     for (const StudyCell& cell : plan_.cells) {
-      if (options_.force || !scored(cell)) named(cell, [&] { check_startable(cell.config); });
+      if (options_.force || !scored(cell)) named(cell, [&] { check_startable(anchored(cell.config)); });
     }
     std::set<std::string> seen;
     for (const StudyCell& cell : plan_.cells) {
@@ -293,15 +293,26 @@ class StudyRun {
   }
 
   CellResult read_cell(const StudyCell& cell) const {
-    CellResult result{cell.setting,
-                      cell.method,
-                      cell.seed,
-                      network(cell).name,
-                      cell.config.score,
-                      0,
-                      ordered_json::parse(read_file(cell_path(cell))),
-                      {}};
-    std::ifstream epochs(run_folder(network(cell)) + "/metrics.jsonl");
+    CellResult result{cell.setting, cell.method, cell.seed, network(cell).name, cell.config.score, 0, {}, {}};
+    const std::string path = cell_path(cell), run = run_folder(network(cell));
+    whole(path, path, [&] { result.results = ordered_json::parse(read_file(path)); });
+    whole(run + "/metrics.jsonl", run, [&] { read_epochs(run + "/metrics.jsonl", result); });
+    return result;
+  }
+
+  // An Error if what `read` finds in the file is no JSON, or not that of a study; `remains` is what to delete
+  // then.
+  static void whole(const std::string& path, const std::string& remains, const std::function<void()>& read) {
+    try {
+      read();
+    } catch (const nlohmann::json::exception& e) {
+      throw Error(path, fmt::format("is damaged: {}", e.what()),
+                  fmt::format("delete {}, and the same command makes it anew", remains));
+    }
+  }
+
+  static void read_epochs(const std::string& path, CellResult& result) {
+    std::ifstream epochs(path);
     for (std::string line; std::getline(epochs, line);) {
       const ordered_json epoch = ordered_json::parse(line);
       for (const ordered_json& phase : epoch.at("seconds")) result.seconds += phase.get<double>();
@@ -309,7 +320,6 @@ class StudyRun {
       if (figures == epoch.end() || figures->is_null()) continue;
       result.curve.emplace_back(epoch.at("epoch").get<int64_t>(), *figures);
     }
-    return result;
   }
 
   // Tables of what there is.

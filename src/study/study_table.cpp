@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/text.h"
+
 namespace poem {
 namespace {
 
@@ -118,18 +120,17 @@ std::string escaped(const std::string& text, const std::string& special) {
   return out;
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
 std::string latex(const std::string& text) {
-  std::string out = escaped(text, "&%$#_{}");
-  for (const auto& [from, to] :
-       {std::pair{"±", "$\\pm$"}, {"–", "--"}, {"↓", "$\\downarrow$"}, {"↑", "$\\uparrow$"}}) {
-    out = replaced(out, from, to);
+  // A backslash first becomes a byte that no text holds: what stands for it has braces, which are escaped.
+  std::string out = escaped(replaced(text, "\\", "\x01"), "&%$#_{}");
+  for (const auto& [from, to] : {std::pair{"\x01", "\\textbackslash{}"},
+                                 {"^", "\\textasciicircum{}"},
+                                 {"~", "\\textasciitilde{}"},
+                                 {"±", "$\\pm$"},
+                                 {"–", "--"},
+                                 {"↓", "$\\downarrow$"},
+                                 {"↑", "$\\uparrow$"}}) {
+    out = replaced(std::move(out), from, to);
   }
   return out;
 }

@@ -62,7 +62,7 @@ void write_checkpoint(const std::string& path, const Trainer& trainer, const Tra
 }
 
 void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingData& data, at::Device device) {
-  const TensorFile file = read_safetensors(path);
+  const TensorFile file = read_safetensors(path, "delete it, and the same command trains from the start");
   if (const auto& format = file.text("format"); format != kFormat) {
     throw Error(path, "is of format '" + format + "'", fmt::format("this poem reads {}", kFormat));
   }

@@ -195,13 +195,14 @@ std::vector<Key> keys(Config& c) {
   };
 }
 
-Config read_config(const std::string& path, const std::vector<std::string>& assignments) {
+Config read_config(const std::string& path, const std::vector<std::string>& assignments,
+                   const std::string& given_to) {
   Config config;
   const auto table = keys(config);
   read_yaml_key(table.front(), path);  // first of all: a file of another version may well have other keys
   check_format(config.format, path);
   read_yaml(table, path);
-  for (const auto& assignment : assignments) set_key(table, assignment);
+  for (const auto& assignment : assignments) set_key(table, assignment, given_to);
   check(config, path);
   return config;
 }

@@ -80,8 +80,10 @@ struct Config {
 
 std::vector<Key> keys(Config& config);
 
-// Reads a YAML file, then applies "--set" assignments, then checks what concerns several keys.
-Config read_config(const std::string& path, const std::vector<std::string>& assignments);
+// Reads a YAML file, then applies the assignments, which `given_to` had, then checks what concerns several
+// keys.
+Config read_config(const std::string& path, const std::vector<std::string>& assignments,
+                   const std::string& given_to = "--set");
 std::string to_yaml(const Config& config);
 
 // The config as a run keeps it: data.folder is absolute, so that the run can be resumed from any folder.

@@ -114,8 +114,6 @@ Detector make_detector(const Config& config, const TrainingData& data, const Tra
   if (!data.validation_rows.empty()) {
     const ImageSet held_out = subset(data.id, data.validation_rows);
     detector.threshold = threshold_at_tpr(to_floats(detector.scores(held_out)), 0.95);
-  } else {
-    spdlog::warn("data.validation holds out no image: the detector has no threshold");
   }
   return detector;
 }
@@ -154,6 +152,10 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     read_checkpoint(folder.checkpoint, trainer, data, device);
     spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
   }
+  if (data.validation_rows.empty()) {
+    spdlog::warn("data.validation {} holds out no image: the detector will have no threshold",
+                 config.data.validation);
+  }
   Metrics metrics(folder, trainer.epoch());
   std::optional<Job> job(std::in_place, "epoch", trainer.epoch(), trainer.epochs());  // of the progress view
   const auto report = [&](const EpochReport& figures) {
@@ -185,6 +187,15 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
   } catch (const Interrupted&) {  // while outliers were scored or a test set: the checkpoint has all that was
                                   // trained
     return {false, std::nullopt};
+  }
+}
+
+// Where data has moved since the training, the run's config is what to change.
+void find_sources(const Config& config, const Folder& folder) {
+  try {
+    check_sources(config);
+  } catch (const Error& e) {
+    throw Error(folder.config, e.what());
   }
 }
 
@@ -233,7 +244,7 @@ RunOutcome resume_run(const std::string& path, at::Device device) {
   }
   const Config config = read_config(folder.config, {});
   const Lock lock(path);
-  check_sources(config);
+  find_sources(config, folder);
   check_gpu_memory(config, device);
   const Inputs inputs(config);
   Trainer trainer(config, inputs.training, device);
@@ -241,6 +252,10 @@ RunOutcome resume_run(const std::string& path, at::Device device) {
 }
 
 std::string detector_path(const std::string& run_or_file) {
+  if (fs::is_regular_file(run_or_file) && fs::path(run_or_file).extension() != ".safetensors") {
+    throw Error(run_or_file, "is neither a run nor a detector",
+                "name a folder that 'poem train --out' made, or its detector.safetensors");
+  }
   if (!fs::is_directory(run_or_file)) return run_or_file;
   const Folder folder(run_or_file);
   if (fs::exists(folder.detector)) return folder.detector;
@@ -256,8 +271,12 @@ void check_score(const Config& config, const TrainingData& data, const Trainer& 
 }
 
 IdImages load_id_images(const std::string& run) {
-  Config config = read_config(Folder(run).config, {});
-  config.mining.miner = "none";  // outliers are of no use here
+  const Folder folder(run);
+  Config config = read_config(folder.config, {});
+  config.mining.miner = "none";  // outliers and test sets are of no use here
+  config.data.test.clear();
+  config.data.ood.clear();
+  find_sources(config, folder);
   return split(load_training_data(config));
 }
 

@@ -7,6 +7,7 @@ sets=(--id world:test:24 --ood digits=world:digits:8)
 expect_ok eval run "${sets[@]}" --ood scenes=world:scenes:6
 expect_words "$logs/out" FPR95 AUROC AUPR-in AUPR-out DetErr digits scenes mean "ID accuracy"
 expect_ok eval run "${sets[@]}" --json --out results
+expect_words "$logs/err" "results: results/results.json, results/results.csv"
 cmp "$logs/out" results/results.json
 for key in fpr95 auroc aupr_in aupr_out detection_error; do
   expect_same "$(grep -c "\"$key\": [0-9.]*" results/results.json)" 2 # the set and the mean
@@ -37,7 +38,7 @@ mkdir empty
 expect_error empty "image" -- eval run --id world:test:8 --ood a=empty --out new
 expect_error missing "check the path" -- eval missing "${sets[@]}"
 expect_error empty "not a run" -- eval empty "${sets[@]}"
-expect_error image.yaml safetensors -- eval image.yaml "${sets[@]}"
+expect_error image.yaml "neither a run nor a detector" "detector.safetensors" -- eval image.yaml "${sets[@]}"
 npy grey.npy '|u1' '2, 2, 2' 'abcdefgh'
 npy nine.npy '|u1' '1, 3, 2, 2' 'abcdefghijkl'
 npy nine_labels.npy '<i8' '1,' '\x09\x00\x00\x00\x00\x00\x00\x00'
@@ -77,7 +78,8 @@ expect_error "'knm'" "nearest is 'knn'" "mahalanobis" -- eval run "${sets[@]}" -
 expect_ok eval run/detector.safetensors "${sets[@]}" --score knn,mahalanobis --train world:train:32
 expect_error "world:digits:8" "no labels" -- eval run "${sets[@]}" --score knn --train world:digits:8
 expect_error "'reject'" "beyond the classes" -- eval run "${sets[@]}" --score reject
-expect_error "'msp'" twice -- eval run "${sets[@]}" --score msp,msp
+expect_ok eval run "${sets[@]}" --score all,msp,knn
+expect_same "$(grep -c "^knn \|^msp " "$logs/out")" 2
 expect_ok eval run/detector.safetensors "${sets[@]}" --score all
 ! grep -q "^knn " "$logs/out" || fail "KNN without training images"
 

@@ -19,8 +19,14 @@ done
 
 expect_error "subcommand is required" "poem --help" --
 expect_error "'trian'" "nearest is 'train'" -- trian
-expect_error "--bogus" "poem --help" -- --bogus
-expect_error "--bogus" "poem config --help" -- config --bogus
+expect_error "unknown command 'frobnicate' (see poem --help)" -- frobnicate
+expect_error "unknown command 'lst'" "nearest is 'list'" "poem data --help" -- data lst
+expect_error "unknown option '--bogus' (see poem --help)" -- --bogus
+expect_error "unknown option '--bogus' (see poem config --help)" -- config --bogus
+expect_error "unknown option '--ot' (nearest is '--out'; see poem data fetch --help)" -- data fetch svhn --ot=here
+expect_error "unknown option '--theads'" "nearest is '--threads'" -- --theads 2 config
+expect_error "unknown option '--sed'" "nearest is '--seed'" -- mine --sed 1 # before what is missing
+expect_error "unexpected argument 'more' (see poem config --help)" -- config more
 expect_error "--threads" "abc" -- config --threads abc
 expect_error "--threads" "'0'" "from 1 to 1024" "poem config --help" -- config --threads 0
 expect_error "--threads" "'99999999999999999999'" -- config --threads 99999999999999999999

@@ -48,4 +48,6 @@ expect_error text.npy "not a npy array" -- metrics --id text.npy --ood a=ood.csv
 expect_error short.npy "4 bytes" -- metrics --id short.npy --ood a=ood.csv
 expect_error "'a'" "twice" -- metrics --id id.txt --ood a=ood.csv --ood a=ood.npy
 expect_error "ood.csv" "NAME=PATH" -- metrics --id id.txt --ood ood.csv
+printf 'PK\x03\x04 and so on' >cut.npz
+expect_error cut.npz -- metrics --id cut.npz --ood a=ood.csv
 expect_error "is a folder" -- metrics --id . --ood a=ood.csv

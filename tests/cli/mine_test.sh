@@ -30,7 +30,7 @@ npy none.npy '<f4' '0, 1' ''
 npy short.npy '<f4' '3, 1' "$one"
 head -c 20 id.npy >cut.npy
 mine=(mine --select 2 --seed 1 --out new.npy --outliers out.npy)
-expect_error "6 wanted of a pool of 5" "at most the whole pool" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
+expect_error "id.npy, out.npy and pool.npy: --select" "6 rows wanted of a pool of 5" "1 to 5" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
 expect_error "--select" "'0'" "at least 1" -- mine "${inputs[@]}" --select 0 --seed 1 --out new.npy
 expect_error "--seed" "'-1'" "whole number of at least 0" -- mine "${inputs[@]}" --select 1 --seed -1 --out new.npy
 expect_error "--scale" "'0'" "from 1e-12 to" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --scale 0
@@ -40,7 +40,12 @@ expect_error post.npy "NAME.npz" -- mine "${inputs[@]}" --select 1 --seed 1 --ou
 expect_error p.txt "NAME.npy" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --probabilities p.txt
 expect_error nan.npy "row 1" nan -- "${mine[@]}" --id nan.npy --pool pool.npy
 expect_error nan.npy "row 1" nan -- "${mine[@]}" --id id.npy --pool nan.npy
-expect_error "2 and the pool" -- "${mine[@]::5}" --out new.npy --id id.npy --outliers wide.npy --pool pool.npy
+expect_error wide.npy "2 features a row, not 1" "same network" -- "${mine[@]}" --id id.npy --pool wide.npy
+expect_error wide.npy "2 features a row, not 1" -- "${mine[@]::7}" --id id.npy --outliers wide.npy --pool pool.npy
+huge='\x9c\x75\x00\x88\x3c\xe4\x37\x7e' # 1e300: its square is no float64
+npy huge.npy '<f8' '1, 1' "$huge"
+expect_error "huge.npy, out.npy" "feature 0 is degenerate" "rescale" -- "${mine[@]}" --id huge.npy --pool pool.npy
+expect_error post.npz "archive of arrays" numpy.save -- "${mine[@]}" --id post.npz --pool pool.npy
 expect_error flat.npy "1 dimensions" -- "${mine[@]}" --id flat.npy --pool pool.npy
 expect_error whole.npy "Int" -- "${mine[@]}" --id whole.npy --pool pool.npy
 expect_error none.npy "0 × 1" -- "${mine[@]}" --id none.npy --pool pool.npy

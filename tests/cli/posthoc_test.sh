@@ -86,7 +86,6 @@ hoc=(posthoc --score energy --out new)
 expect_error "'enrgy'" "energy" "fdbd" -- posthoc "${inputs[@]}" --score msp,enrgy --out new
 expect_error "'knm'" "nearest is 'knn'" "available here: msp, " -- posthoc "${inputs[@]}" --score knm --out new
 ! grep -q "odin\|mahalanobis\|reject" "$logs/err" || fail "names what saved features do not allow: $(cat "$logs/err")"
-expect_error "'knn'" twice -- posthoc "${inputs[@]}" --score knn,knn --out new
 expect_error "'odin'" gradients "poem eval" -- posthoc "${inputs[@]}" --score odin --out new
 expect_error "'reject'" "beyond the classes" -- posthoc "${inputs[@]}" --score reject --out new
 expect_error "--score is required" -- posthoc "${inputs[@]}" --out new
@@ -101,6 +100,9 @@ for wrong in "nan.npy|row 0" "wide.npy|3 features a row" "none.npy|0 × 2" "miss
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" "${fitted[@]}" --id id.npy --ood "near=${wrong%|*}"
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" "${fitted[@]:2}" --train "${wrong%|*}" --id id.npy --ood near=near.npy
 done
+huge='\x9c\x75\x00\x88\x3c\xe4\x37\x7e' # 1e300: no float32
+npy huge.npy '<f8' '1, 2' "$huge$huge"
+expect_error huge.npy "feature 0 of row 0" "float32" -- "${hoc[@]}" "${fitted[@]}" --id huge.npy --ood near=near.npy
 npy few.npy '<i8' '1,' "\x00$long"
 npy beyond.npy '<i8' '4,' "\x00$long\x00$long\x02$long\x01$long"
 for wrong in "few.npy|1 labels for 4" "beyond.npy|row 2 has label 2, the head has 2 classes" "train.npy|2 dimensions of Float"; do
@@ -114,7 +116,7 @@ npy one_bias.npy '<f4' '1,' "$one"
 npz short.npz weight=weight.npy bias=one_bias.npy
 npz nan.npz weight=nan.npy bias=one_bias.npy
 for wrong in "no_bias.npz|no array 'bias'" "flat.npz|weight has shape 2" "long.npz|Long" "short.npz|2 rows and bias 1" \
-  "nan.npz|not finite" "train.npy|zip"; do
+  "nan.npz|not finite" "train.npy|numpy.savez"; do
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" --train train.npy --train-labels labels.npy --id id.npy \
     --ood n=near.npy --head "${wrong%|*}"
 done
@@ -125,9 +127,24 @@ expect_error "id.npy" "is a file" -- posthoc "${inputs[@]}" --score energy --out
 rm one/results.json one/results.csv
 expect_error "one/energy/id.npy" "exists already" -- posthoc "${inputs[@]}" --score energy --out one
 echo mine >out/note
-expect_ok posthoc "${inputs[@]}" --score energy --out out --force
-expect_same "$(cat out/note)" mine
-[ -s out/knn/id.npy ] || fail "--force removed another score's files"
+echo mine >out/knn/note
+echo mine >out/react/my.npy
+expect_ok posthoc "${fitted[@]}" --id id.npy --ood near=near.npy --score energy --out out --force
+expect_words "$logs/err" "results: out/results.json, out/results.csv"
+expect_same "$(find out -type f | sort | tr '\n' ' ')" "out/energy/id.npy out/energy/near.npy out/knn/note out/note \
+out/react/my.npy out/results.csv out/results.json "
+echo '{"scores": {"energy": {"sets": {"../../labels": {}}}}}' >out/results.json # not ours: nothing of it is believed
+expect_ok posthoc "${inputs[@]}" --score all,knn --out out --force
+[ -s labels.npy ] || fail "--force removed a file outside of DIR"
+expect_same "$(grep -c '^knn,mean' out/results.csv)" 1
+
+# --balance as in poem metrics, on the same scores.
+expect_ok posthoc "${inputs[@]}" --score energy --out balanced --balance 1:2 --seed 3
+expect_ok metrics --id out/energy/id.npy --ood near=out/energy/near.npy --ood far=out/energy/far.npy --balance 1:2 --seed 3 --json
+grep -A 7 '"near": {' "$logs/out" | sed 's/^ *//' >"$logs/metrics"
+grep -A 7 '"near": {' balanced/results.json | sed 's/^ *//' | cmp - "$logs/metrics"
+expect_words balanced/results.json '"id_count": 1' '"ood_count": 2'
+expect_error "--balance" "'1'" -- posthoc "${inputs[@]}" --score energy --out new --balance 1
 
 # A full disk leaves no file.
 (

@@ -133,11 +133,32 @@ bad() { # SED SCRIPT WORDS...
   expect_error bad.yaml "${@:2}" -- study bad.yaml --out new
 }
 bad 's/score: msp/score: msb/' "MSP, seed 0" "'msb'" "nearest is 'msp'"
-bad 's/train.epochs: 2/data.train: nowhere.bin/' "POEM, seed 0" "nowhere.bin" "check the path"
+bad 's/train.epochs: 2/data.train: nowhere.bin/' "POEM, seed 0" "nowhere.bin" "check the path" "data.folder"
 bad 's/flat.yaml/missing.yaml/' "MSP, seed 0" "missing.yaml"
 expect_error "nowhere.yaml" -- study nowhere.yaml --out new
+: >empty.yaml
+expect_error "empty.yaml: is not a map" -- study empty.yaml --out new
 expect_error "--jobs" -- study study.yaml --out new --jobs 0
 expect_error "--out is required" -- study study.yaml
+
+# Results that were damaged are named with what mends them.
+cell=$(ls two/cells/energy-*/*.json | head -1)
+cp -r two hurt
+truncate -s 10 "hurt/${cell#two/}"
+expect_hurt() { # FILE WHAT TO DELETE
+  code=0
+  poem --quiet study study.yaml --out hurt >"$logs/out" 2>"$logs/err" || code=$?
+  expect_same $code 2
+  expect_words "$logs/err" "$1: is damaged" "delete $2,"
+  rm -r "$2"
+  expect_ok study study.yaml --out hurt
+  expect_same "$(figures hurt)" "$(figures one)"
+}
+expect_hurt "hurt/${cell#two/}" "hurt/${cell#two/}"
+run=$(ls -d hurt/runs/energy-* | head -1)
+truncate -s 10 "$run/metrics.jsonl"
+expect_hurt "$run/metrics.jsonl" "$run"
+rm -r hurt
 
 # A folder of something else is never touched; --force starts a study anew.
 mkdir foreign

@@ -67,9 +67,11 @@ sha256sum nan/checkpoint/state.safetensors >"$logs/good"
 expect_error "epoch 3" "not finite" "checkpoint is kept" -- train --resume nan
 sha256sum --quiet -c "$logs/good"
 
-# Without held-out images there is no threshold, and that is said.
-expect_ok train flat.yaml --out bare --set data.validation=0 --set data.test= --set mining.miner=none --quiet
-expect_words "$logs/err" "data.validation holds out no image" "no threshold"
+# Without held-out images there is no threshold, and that is said before the training.
+expect_ok train flat.yaml --out bare --set data.validation=0 --set data.test= --set mining.miner=none
+expect_words "$logs/err" "data.validation 0 holds out no image" "no threshold"
+expect_same "$(grep -c "holds out no image" "$logs/err")" 1
+sed '/epoch   1/q' "$logs/err" | grep -q "holds out no image" || fail "said only after the training"
 expect_same "$(find bare -name 'results*')" ""
 expect_ok info bare
 expect_words "$logs/out" "threshold  none"
@@ -79,7 +81,10 @@ expect_error missing "not a run" "poem train --out" -- train --resume missing
 expect_error foreign "not a run" "config.yaml" -- train --resume foreign
 cp -r run damaged
 truncate -s 1000 damaged/checkpoint/state.safetensors
-expect_error damaged/checkpoint/state.safetensors "safetensors" -- train --resume damaged
+expect_error damaged/checkpoint/state.safetensors "not a whole safetensors" "delete it" -- train --resume damaged
+rm damaged/checkpoint/state.safetensors # as the remedy says
+expect_ok train --resume damaged
+cmp damaged/detector.safetensors run/detector.safetensors
 cp run/detector.safetensors damaged/checkpoint/state.safetensors
 expect_error damaged/checkpoint/state.safetensors "poem-detector-1" "poem-checkpoint-1" -- train --resume damaged
 truncate -s -1 damaged/detector.safetensors
