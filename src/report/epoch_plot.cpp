@@ -1,7 +1,5 @@
 #include "report/epoch_plot.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -25,8 +23,6 @@ void add_epoch_plot(json& pieces, const std::string& title, const json& y_axis,
 
 json share_axis(const std::string& label) { return {{"label", label}, {"percent", true}}; }
 
-std::string in_percent(double share) {
-  return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : "–";
-}
+json boundary_axis() { return {{"label", "mean −|wᵀφ|"}, {"high", 0}}; }
 
 }  // namespace poem

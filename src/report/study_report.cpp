@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "report/html.h"
 #include "report/page.h"
 #include "report/run_report.h"
+#include "report/words.h"
 #include "study/differences.h"
 #include "study/study_table.h"
 
@@ -26,6 +29,7 @@ const StudyColumn& fpr95() {
 }
 
 std::string mean_text(const Summary& summary) {
+  if (!summary.mean) return "–";
   return summary.deviation ? fmt::format("{:.2f} ± {:.2f}", *summary.mean, *summary.deviation)
                            : fmt::format("{:.2f}", *summary.mean);
 }
@@ -47,23 +51,82 @@ std::vector<std::string> names_of(const Study& study, const std::vector<size_t>&
   return names;
 }
 
-// "POEM has the lowest FPR95, 2.54 ± 0.56 %; …"
+// What one setting's methods are compared by: the seeds that all methods with figures have, and only these.
+struct Compared {
+  std::set<int64_t> seeds;
+  std::vector<CellResult> cells;
+  std::vector<size_t> without;  // methods that have no figures
+  std::optional<Differences> differences;
+};
+
+Compared compare(const StudyRecord& record, size_t setting) {
+  std::map<size_t, std::set<int64_t>> seeds;  // by method
+  for (const CellResult& cell : record.results.cells) {
+    if (cell.setting == setting && column_value(cell, fpr95())) seeds[cell.method].insert(cell.seed);
+  }
+  Compared all;
+  for (size_t method = 0; method < record.study.methods.size(); ++method) {
+    if (seeds.count(method) == 0) all.without.push_back(method);
+  }
+  for (const int64_t seed : record.study.seeds) {
+    const auto has_seed = [&](const auto& of_method) { return of_method.second.count(seed) > 0; };
+    if (std::all_of(seeds.begin(), seeds.end(), has_seed)) all.seeds.insert(seed);
+  }
+  for (const CellResult& cell : record.results.cells) {
+    if (cell.setting == setting && all.seeds.count(cell.seed) > 0) all.cells.push_back(cell);
+  }
+  all.differences = differences_from_best(record.study, all.cells, setting, fpr95());
+  return all;
+}
+
+// The methods whose mean looks the same as the best's, itself among them.
+std::vector<size_t> level_with_best(const Study& study, const Compared& compared, size_t setting) {
+  const auto mean = [&](size_t method) {
+    const Summary summary = summarise(compared.cells, setting, method, fpr95());
+    return summary.mean ? fmt::format("{:.2f}", *summary.mean) : "";
+  };
+  std::vector<size_t> level;
+  for (size_t method = 0; method < study.methods.size(); ++method) {
+    if (mean(method) == mean(compared.differences->best)) level.push_back(method);
+  }
+  return level;
+}
+
+// "; the seeds do not tell it from random"
+std::string words_on_chance(const Study& study, const Compared& compared, const std::vector<size_t>& level) {
+  if (compared.seeds.size() == 1) return "; with one seed nothing can be said about chance";
+  std::vector<size_t> worse, close;
+  for (const Difference& other : compared.differences->others) {
+    if (std::count(level.begin(), level.end(), other.method) > 0) continue;
+    (other.told_apart() ? worse : close).push_back(other.method);
+  }
+  if (!close.empty()) {
+    return fmt::format("; {} tell {} from {}",
+                       compared.seeds.size() == 2 ? "two seeds are too few to" : "the seeds do not",
+                       level.size() > 1 ? "them" : "it", listed(names_of(study, close)));
+  }
+  return worse.empty() ? "" : "; every other method compared is worse by more than the seeds explain";
+}
+
+// "POEM has the lowest mean FPR95, 2.54 ± 0.56 %; …"
 std::string verdict_of(const StudyRecord& record, size_t setting) {
   const Study& study = record.study;
-  const auto found = differences_from_best(study, record.results.cells, setting, fpr95());
-  if (!found) return "";
-  const Summary best = summarise(record.results.cells, setting, found->best, fpr95());
-  std::string text = fmt::format("{}{} has the lowest mean FPR95, {} %", setting_prefix(study, setting),
-                                 study.methods[found->best].name, mean_text(best));
-  std::vector<size_t> close;
-  bool known = false;
-  for (const Difference& other : found->others) {
-    known = known || other.half;
-    if (!other.told_apart()) close.push_back(other.method);
+  const Compared compared = compare(record, setting);
+  if (!compared.differences) return "";
+  const std::vector<size_t> level = level_with_best(study, compared, setting);
+  Summary best = summarise(compared.cells, setting, compared.differences->best, fpr95());
+  if (level.size() > 1) best.deviation.reset();  // each has its own
+  std::string text = fmt::format("{}{} {} the lowest mean FPR95, {}", setting_prefix(study, setting),
+                                 listed(names_of(study, level)), level.size() > 1 ? "are level at" : "has",
+                                 with_percent_sign(mean_text(best)));
+  if (compared.seeds.size() < study.seeds.size()) {
+    text += fmt::format(", over the seed{} in common ({})", compared.seeds.size() == 1 ? "" : "s",
+                        fmt::join(compared.seeds, ", "));
   }
-  if (!known) return text + "; with one seed nothing can be said about chance.";
-  if (close.empty()) return text + "; every method compared is worse by more than the seeds explain.";
-  return fmt::format("{}; the seeds do not tell it from {}.", text, fmt::join(names_of(study, close), ", "));
+  text += words_on_chance(study, compared, level) + ".";
+  if (!compared.without.empty())
+    text += fmt::format(" No figures: {}.", listed(names_of(study, compared.without)));
+  return text;
 }
 
 void add_verdict(Page& page, const StudyRecord& record) {
@@ -80,9 +143,9 @@ void add_missing(Page& page, const StudyRecord& record) {
   const auto& missing = record.results.missing;
   if (missing.empty()) return;
   std::vector<std::string> notes = {fmt::format(
-      "This study is not complete: {} of {} cells are missing. The command that started it goes on "
-      "with them.",
-      missing.size(), missing.size() + record.results.cells.size())};
+      "This study is not complete: {} of {} {} missing. The command that started it goes on from here.",
+      missing.size(), counted(missing.size() + record.results.cells.size(), "cell"),
+      missing.size() == 1 ? "is" : "are")};
   size_t open = 0;
   for (const MissingCell& cell : missing) {
     if (cell.failure.empty()) {
@@ -127,7 +190,7 @@ Table sets_of(const StudyRecord& record, size_t setting) {
     for (const std::string& set : sets) {
       const StudyColumn column{"", set, "fpr95", "", true};
       const Summary summary = summarise(record.results.cells, setting, method, column);
-      table.rows.back().push_back(summary.mean ? mean_text(summary) : "–");
+      table.rows.back().push_back(mean_text(summary));
     }
   }
   return table;
@@ -170,6 +233,8 @@ void add_curves(Page& page, const StudyRecord& record) {
       "quiet"));
 }
 
+constexpr double kMostPoints = 100;  // two FPR95 differ by no more: what an interval says beyond is empty
+
 json interval_piece(const StudyRecord& record, size_t setting, const Differences& differences) {
   const std::string& best = record.study.methods[differences.best].name;
   std::vector<std::string> names;
@@ -177,8 +242,8 @@ json interval_piece(const StudyRecord& record, size_t setting, const Differences
   for (const Difference& other : differences.others) {
     names.push_back(record.study.methods[other.method].name);
     middle.push_back(other.mean);
-    low.push_back(other.half ? json(other.mean - *other.half) : json(nullptr));
-    high.push_back(other.half ? json(other.mean + *other.half) : json(nullptr));
+    low.push_back(other.half ? json(std::max(other.mean - *other.half, -kMostPoints)) : json(nullptr));
+    high.push_back(other.half ? json(std::min(other.mean + *other.half, kMostPoints)) : json(nullptr));
   }
   return {{"kind", "intervals"},
           {"title", titled("FPR95 compared with " + best, record.study, setting)},
@@ -189,27 +254,33 @@ json interval_piece(const StudyRecord& record, size_t setting, const Differences
           {"high", high}};
 }
 
+std::string words_on_seeds(size_t seeds) {
+  if (seeds == 1) return " One seed allows no interval.";
+  if (seeds == 2) return " Two seeds are too few: the intervals are wide and tell little.";
+  return seeds < 5 ? fmt::format(" With {} seeds they are wide and rough.", seeds) : "";
+}
+
 void add_differences(Page& page, const StudyRecord& record) {
   page.section("Differences over seeds");
   json plots = json::array();
+  size_t seeds = record.study.seeds.size();
   for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
-    const auto found = differences_from_best(record.study, record.results.cells, setting, fpr95());
-    if (found && !found->others.empty()) plots.push_back(interval_piece(record, setting, *found));
+    const Compared compared = compare(record, setting);
+    if (!compared.differences) continue;
+    plots.push_back(interval_piece(record, setting, *compared.differences));
+    seeds = std::min(seeds, compared.seeds.size());
   }
-  if (plots.empty()) return page.add(html_paragraph("Two methods with a seed in common are needed."));
+  if (plots.empty()) return page.add(html_paragraph("A seed that all methods have in common is needed."));
   page.draw({{"kind", "grid"}, {"pieces", plots}});
   page.add(html_paragraph(
       "An interval that leaves out 0 is a method that is worse than the best by more than the seeds "
       "explain; one that holds 0 may be as good."));
-  const size_t seeds = record.study.seeds.size();
   page.add(html_paragraph(
       fmt::format(
-          "Paired t-intervals of the differences over the seeds that both methods have, at 95 % for all of a "
-          "plot together (Bonferroni). They take the differences for normal, and see the seeds of training "
-          "only, not the choice of test images.{}",
-          seeds == 1  ? " One seed allows no interval."
-          : seeds < 5 ? fmt::format(" With {} seeds they are wide and rough.", seeds)
-                      : ""),
+          "Paired t-intervals of the differences over the seeds that all methods have, at {} for all of a "
+          "plot together (Bonferroni). An arrow says that one goes on beyond the plot. They take the "
+          "differences for normal, and see the seeds of training only, not the choice of test images.{}",
+          percent_text(0.95, 0), words_on_seeds(seeds)),
       "quiet"));
 }
 
@@ -244,7 +315,7 @@ void add_times(Page& page, const StudyRecord& record) {
 
 Table cells_of(const StudyRecord& record) {
   const Study& study = record.study;
-  Table table{"Every cell, in percent", {{"method", true}}, {}, {}};
+  Table table{"Every cell, in percent or minutes", {{"method", true}}, {}, {}};
   if (!study.settings.front().name.empty()) table.columns.push_back({"setting", true});
   table.columns.push_back({"seed"});
   std::vector<StudyColumn> columns;
@@ -282,10 +353,14 @@ json curve_series(const StudyRecord& record, size_t setting) {
     json one = {{"label", record.study.methods[method].name}};
     for (const auto& [epoch, values] : by_epoch) {
       const Summary summary = summarise(values);
+      const auto edge = [&](double side) {
+        return summary.deviation ? json(std::clamp(*summary.mean + side * *summary.deviation, 0.0, 100.0))
+                                 : json(nullptr);
+      };
       one["x"].push_back(epoch);
       one["y"].push_back(*summary.mean);
-      one["low"].push_back(summary.deviation ? json(*summary.mean - *summary.deviation) : json(nullptr));
-      one["high"].push_back(summary.deviation ? json(*summary.mean + *summary.deviation) : json(nullptr));
+      one["low"].push_back(edge(-1));
+      one["high"].push_back(edge(1));
     }
     series.push_back(std::move(one));
   }
@@ -295,7 +370,8 @@ json curve_series(const StudyRecord& record, size_t setting) {
 std::string study_report(const StudyRecord& record, const std::string& file) {
   const Study& study = record.study;
   Page page(study.title,
-            fmt::format("A study of {} methods, {} seeds{}", study.methods.size(), study.seeds.size(),
+            fmt::format("A study of {}, {}{}", counted(study.methods.size(), "method"),
+                        counted(study.seeds.size(), "seed"),
                         study.settings.size() > 1 ? fmt::format(", {} settings", study.settings.size()) : ""),
             {"study.js"});
   add_verdict(page, record);
