@@ -65,7 +65,8 @@ json piece_of(const std::string& html, const std::string& kind) {
 
 TEST(StudyReport, HasTableVerdictAndPapersFigures) {
   const std::string html = study_report(full_record());
-  EXPECT_TRUE(has(html, "A has the lowest mean FPR95, 11.00 ± 1.00 %; every method compared is worse"))
+  EXPECT_TRUE(
+      has(html, "A has the lowest mean FPR95, 11.00 ± 1.00\u00a0%; every other method compared is worse"))
       << html;
   EXPECT_TRUE(has(html, "<strong>11.00 ± 1.00</strong></td><td>3.50</td>"));
   EXPECT_TRUE(has(html, "<td>61.00 ± 1.73</td>"));
@@ -89,6 +90,52 @@ TEST(StudyReport, OneSeedHasNoInterval) {
   const std::string html = study_report(record);
   EXPECT_TRUE(piece_of(html, "intervals").at("low")[0].is_null());
   EXPECT_TRUE(has(html, "with one seed nothing can be said about chance"));
+}
+
+// A mean over other seeds is not compared: B has 60 % on seed 0 alone, where A has 70 %, and A's mean is 40
+// %.
+TEST(StudyReport, SpeaksOfTheSeedsInCommon) {
+  const std::string html = study_report(record_of(
+      {cell(0, 0, 0.70), cell(0, 1, 0.25), cell(0, 2, 0.25), cell(1, 0, 0.60)}, {{0, 1, 1, "failed"}}));
+  EXPECT_TRUE(
+      has(html,
+          "B has the lowest mean FPR95, 60.00\u00a0%, over the seed in common (0); with one seed nothing "
+          "can be said about chance."))
+      << html.substr(html.find("verdict\">"), 300);
+  EXPECT_NEAR(piece_of(html, "intervals").at("middle")[0].get<double>(), 10, 1e-9);
+  const std::string two = study_report(
+      record_of({cell(0, 0, 0.70), cell(0, 1, 0.25), cell(0, 2, 0.5), cell(1, 0, 0.60), cell(1, 2, 0.5)}));
+  EXPECT_TRUE(has(two, "over the seeds in common (0, 2); two seeds are too few to tell it from A."));
+}
+
+TEST(StudyReport, NamesMethodsWithoutFigures) {
+  StudyRecord record = full_record();
+  record.study.methods.push_back({"C", {}, {}});
+  EXPECT_TRUE(has(study_report(record), "more than the seeds explain. No figures: C."));
+  record.results.cells.push_back(cell(2, 0, 0.3));
+  record.results.cells.back().results["mean"]["fpr95"] = nullptr;
+  EXPECT_TRUE(has(study_report(record), "No figures: C."));
+}
+
+TEST(StudyReport, MethodsWithTheSameMeanAreLevel) {
+  StudyRecord record = record_of({cell(0, 0, 0.10), cell(0, 1, 0.12), cell(0, 2, 0.11), cell(1, 0, 0.11),
+                                  cell(1, 1, 0.11), cell(1, 2, 0.11)});
+  EXPECT_TRUE(has(study_report(record), "A and B are level at the lowest mean FPR95, 11.00\u00a0%.</p>"));
+  record.study.methods.push_back({"C", {}, {}});
+  for (int64_t seed = 0; seed < 3; ++seed)
+    record.results.cells.push_back(cell(2, seed, seed == 1 ? 0.9 : 0.1));
+  EXPECT_TRUE(has(study_report(record), "11.00\u00a0%; the seeds do not tell them from C.</p>"));
+}
+
+TEST(StudyReport, IntervalsAndBandsStayWithinWhatFpr95CanBe) {
+  StudyRecord record = record_of({cell(0, 0, 0.1), cell(0, 1, 0.9), cell(1, 0, 0.9), cell(1, 1, 0.3)});
+  record.study.seeds = {0, 1};
+  const json piece = piece_of(study_report(record), "intervals");
+  EXPECT_EQ(piece.at("low")[0], -100);
+  EXPECT_EQ(piece.at("high")[0], 100);
+  record.results.cells[0].curve = {{5, results(1.0)}};
+  record.results.cells[1].curve = {{5, results(0.5)}};
+  EXPECT_EQ(curve_series(record, 0)[0].at("high")[0], 100);
 }
 
 TEST(StudyReport, TimesAreMinutesAgainstFpr95) {
@@ -122,7 +169,8 @@ TEST(StudyReport, SaysWhatIsMissing) {
   EXPECT_TRUE(has(html, "B, seed 0: out of &lt;luck&gt;"));
   EXPECT_TRUE(has(html, "1 not finished"));
   EXPECT_TRUE(has(html, "10.00 ± – (1/3)"));
-  EXPECT_TRUE(has(html, "Two methods with a seed in common are needed"));
+  EXPECT_TRUE(has(html, "A seed that all methods have in common is needed"));
+  EXPECT_TRUE(has(study_report(record_of({cell(0, 0, 0.1)}, {{0, 0, 1, ""}})), "1 of 2 cells is missing"));
   const std::string nothing = study_report(record_of({}, {{0, 0, 0, ""}, {0, 1, 0, ""}}));
   EXPECT_TRUE(has(nothing, "There is nothing to compare yet"));
 }

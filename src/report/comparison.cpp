@@ -175,8 +175,7 @@ class Comparison {
     add_curve(pieces, "Loss", {{"label", "loss"}}, "/loss");
     add_curve(pieces, "Accuracy in training", share_axis("accuracy"), "/train_accuracy");
     add_curve(pieces, "Accuracy on held-out ID images", share_axis("accuracy"), "/validation_accuracy");
-    add_curve(pieces, "Boundary score of the mined set (0: on the boundary)", boundary_axis(),
-              "/mining/mined_abs_logit", -1);
+    add_curve(pieces, "Boundary score of the mined set", boundary_axis(), "/mining/mined_abs_logit", -1);
     if (pieces.empty()) return;
     page_.section("Training");
     page_.draw({{"kind", "grid"}, {"pieces", pieces}});

@@ -140,7 +140,7 @@ bool is_regularised(const RunData& run) {
 
 void add_training(Page& page, const RunData& run) {
   json grid = new_grid();
-  Curves losses = {{"whole", "/loss"}};
+  Curves losses = {{"total", "/loss"}};
   if (is_regularised(run)) losses.push_back({"classification", "/classification_loss"});
   add_curves(grid, run, "Loss", {{"label", "loss"}}, losses);
   if (is_regularised(run)) {
@@ -193,7 +193,7 @@ json composition(const RunData& run) {
 
 void add_mining(Page& page, const RunData& run) {
   json grid = new_grid();
-  add_curves(grid, run, "Boundary score (0: on the boundary)", boundary_axis(),
+  add_curves(grid, run, "Boundary score, 0 at the boundary", boundary_axis(),
              {{"mined set", "/mining/mined_abs_logit", -1}, {"pool", "/mining/pool_abs_logit", -1}});
   add_curves(grid, run, "Taken for outliers by the draw", share_axis("mean sigmoid(wᵀφ)"),
              {{"mined set", "/mining/mined_p_outlier"}, {"pool", "/mining/pool_p_outlier"}});
