@@ -145,6 +145,10 @@ TEST(StudyReport, TimesAreMinutesAgainstFpr95) {
   EXPECT_EQ(series.at("names"), json({"A", "B"}));
   EXPECT_DOUBLE_EQ(series.at("x")[0].get<double>(), 2);
   EXPECT_DOUBLE_EQ(series.at("y")[0].get<double>(), 20);
+  EXPECT_EQ(piece.at("x").at("label"), "minutes of training");
+  const json quick = piece_of(study_report(record_of({cell(0, 0, 0.1, 30), cell(1, 0, 0.3, 90)})), "scatter");
+  EXPECT_EQ(quick.at("x").at("label"), "seconds of training");
+  EXPECT_DOUBLE_EQ(quick.at("series")[0].at("x")[1].get<double>(), 90);
 }
 
 TEST(StudyReport, CurvesHaveMeansAndBands) {

@@ -92,7 +92,7 @@ class Reader {
     read_detector();
     read_checkpoint();
     read_gallery();
-    note_resume();
+    note_progress();
     return std::move(run_);
   }
 
@@ -181,10 +181,10 @@ class Reader {
   }
 
   void read_detector() {
-    if (!has("detector.safetensors")) return;
+    run_.has_detector = has("detector.safetensors");
+    if (!run_.has_detector) return;
     attempt("detector.safetensors", [&] {
       const json about = json::parse(read_safetensors(path("detector.safetensors")).text("detector"));
-      run_.has_detector = true;
       if (about.contains("threshold") && about["threshold"].is_number()) run_.threshold = about["threshold"];
       if (!run_.threshold) note("The detector has no threshold: data.validation held out no image.");
     });
@@ -246,9 +246,13 @@ class Reader {
     });
   }
 
-  void note_resume() {
-    if (run_.finished() || run_.setting("format") != std::to_string(kRunFormat)) return;
-    note(fmt::format("If it was stopped, go on with: poem train --resume {}", run_.folder));
+  void note_progress() {
+    const auto done = static_cast<int64_t>(run_.epochs.size());
+    if (!run_.finished() && run_.setting("format") == std::to_string(kRunFormat)) {
+      note(fmt::format("If it was stopped, go on with: poem train --resume {}", run_.folder));
+    } else if (run_.finished() && has("metrics.jsonl") && done < run_.planned_epochs()) {
+      note(fmt::format("metrics.jsonl tells of {} of {}.", done, counted(run_.planned_epochs(), "epoch")));
+    }
   }
 
   RunData run_;
@@ -270,10 +274,8 @@ std::string RunData::setting(const std::string& key) const {
 
 std::string RunData::progress() const {
   const int64_t planned = planned_epochs();
-  return fmt::format("{} done{}",
-                     planned > 0 ? fmt::format("{} of {}", epochs.size(), counted(planned, "epoch"))
-                                 : counted(epochs.size(), "epoch"),
-                     has_detector ? "" : ", no detector yet");
+  return planned > 0 ? fmt::format("{} of {} done", epochs.size(), counted(planned, "epoch"))
+                     : counted(epochs.size(), "epoch") + " done";
 }
 
 int64_t RunData::planned_epochs() const {

@@ -36,15 +36,15 @@ struct RunData {
   int64_t results_epoch = 0;        // the epoch after which the results were taken; 0: the end of the run
   std::vector<NamedScores> scores;  // ID test images first, then at least one OOD set; or none
   std::optional<double> threshold;  // the detector's
-  bool has_detector = false;
-  std::vector<Sheet> mined, test;                                 // by epoch; by name
+  bool has_detector = false;        // maybe a damaged one
+  std::vector<Sheet> mined, test;   // by epoch; by name
   std::vector<std::pair<std::string, std::string>> surroundings;  // version and machine
 
   std::string name() const;                           // the folder's own
   std::string setting(const std::string& key) const;  // of the config, empty where it is unknown
   int64_t planned_epochs() const;                     // 0 where it is unknown
-  bool finished() const { return has_detector && static_cast<int64_t>(epochs.size()) >= planned_epochs(); }
-  std::string progress() const;  // "3 of 10 epochs done, no detector yet"
+  bool finished() const { return has_detector; }      // training writes it last
+  std::string progress() const;                       // "3 of 10 epochs done"
 
   // A figure of every epoch by its JSON pointer, as in "/mining/spread", times the factor; NaN where there is
   // none.

@@ -328,7 +328,7 @@ bool is_report(const std::string& path) {
 
 std::string verdict(const RunData& run) {
   const std::string state =
-      run.finished() ? "" : fmt::format("The run is not finished: {}. ", run.progress());
+      run.finished() ? "" : fmt::format("The run is not finished: {}, no detector yet. ", run.progress());
   if (run.results) return state + words_on_results(run);
   const std::vector<double> accuracy = run.by_epoch("/validation_accuracy");
   std::string text = state + "There are no figures on test sets.";

@@ -47,7 +47,7 @@ cp -r run damaged
 printf 'garbage' | tee damaged/results.json damaged/scores/digits.npy damaged/gallery/mined-0001.json damaged/metrics.jsonl >damaged/detector.safetensors
 rm -r damaged/checkpoint
 expect_ok report damaged
-expect_words damaged/report.html results.json metrics.jsonl "line 1" mined-0001.json detector.safetensors "not finished"
+expect_words damaged/report.html results.json metrics.jsonl "line 1" mined-0001.json detector.safetensors "0 of 2 epochs"
 sed -i 's/^format: 1/format: 2/' damaged/config.yaml
 expect_ok report damaged
 expect_words damaged/report.html "format 2, this poem knows 1"

@@ -63,7 +63,17 @@ const percent = (share, digits = 1) => (Number.isFinite(share) ? `${(100 * share
 const count = (n) => n.toLocaleString("en");
 const counted = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
 const axisNumber = (axis, value) => (axis.percent ? percent(value) : shortNumber(value));
-const tickText = (axis, value) => (axis.percent ? `${shortNumber(100 * value)}\u00a0%` : shortNumber(value));
+
+// A power of ten as 10⁻¹².
+function powerText(value) {
+  const digits = String(Math.round(Math.log10(value))).replace("-", "⁻");
+  return `10${digits.replace(/[0-9]/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit])}`;
+}
+
+function tickText(axis, value) {
+  if (axis.log && (value < 1e-2 || value > 1e4)) return powerText(value);
+  return axis.percent ? `${shortNumber(100 * value)}\u00a0%` : shortNumber(value);
+}
 
 function extent(lists) {
   let low = Infinity,
