@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -28,10 +27,12 @@ const StudyColumn& fpr95() {
   return column;
 }
 
+std::string mean_digits(const Summary& summary) {
+  return summary.mean ? fmt::format("{:.2f}", *summary.mean) : "–";
+}
+
 std::string mean_text(const Summary& summary) {
-  if (!summary.mean) return "–";
-  return summary.deviation ? fmt::format("{:.2f} ± {:.2f}", *summary.mean, *summary.deviation)
-                           : fmt::format("{:.2f}", *summary.mean);
+  return mean_digits(summary) + (summary.deviation ? fmt::format(" ± {:.2f}", *summary.deviation) : "");
 }
 
 // "CIFAR-10: " where a study has settings.
@@ -51,82 +52,75 @@ std::vector<std::string> names_of(const Study& study, const std::vector<size_t>&
   return names;
 }
 
-// What one setting's methods are compared by: the seeds that all methods with figures have, and only these.
-struct Compared {
-  std::set<int64_t> seeds;
-  std::vector<CellResult> cells;
-  std::vector<size_t> without;  // methods that have no figures
-  std::optional<Differences> differences;
-};
-
-Compared compare(const StudyRecord& record, size_t setting) {
-  std::map<size_t, std::set<int64_t>> seeds;  // by method
-  for (const CellResult& cell : record.results.cells) {
-    if (cell.setting == setting && column_value(cell, fpr95())) seeds[cell.method].insert(cell.seed);
-  }
-  Compared all;
-  for (size_t method = 0; method < record.study.methods.size(); ++method) {
-    if (seeds.count(method) == 0) all.without.push_back(method);
-  }
-  for (const int64_t seed : record.study.seeds) {
-    const auto has_seed = [&](const auto& of_method) { return of_method.second.count(seed) > 0; };
-    if (std::all_of(seeds.begin(), seeds.end(), has_seed)) all.seeds.insert(seed);
-  }
-  for (const CellResult& cell : record.results.cells) {
-    if (cell.setting == setting && all.seeds.count(cell.seed) > 0) all.cells.push_back(cell);
-  }
-  all.differences = differences_from_best(record.study, all.cells, setting, fpr95());
-  return all;
+Summary summary_of(const StudyRecord& record, size_t setting, size_t method) {
+  return summarise(record.results.cells, setting, method, fpr95());
 }
 
-// The methods whose mean looks the same as the best's, itself among them.
-std::vector<size_t> level_with_best(const Study& study, const Compared& compared, size_t setting) {
-  const auto mean = [&](size_t method) {
-    const Summary summary = summarise(compared.cells, setting, method, fpr95());
-    return summary.mean ? fmt::format("{:.2f}", *summary.mean) : "";
-  };
-  std::vector<size_t> level;
-  for (size_t method = 0; method < study.methods.size(); ++method) {
-    if (mean(method) == mean(compared.differences->best)) level.push_back(method);
+// What an outcome rests on: how the best compares with each other method, over the seeds that both have.
+struct Outcome {
+  std::vector<size_t>
+      level;  // with the best, itself among them: as many seeds and a mean that looks the same
+  std::vector<size_t> better, worse, close, open;  // told apart or not; by too few seeds
+  std::vector<size_t> without;                     // no seed in common with the best
+  size_t seeds = 0;                                // of the best
+  bool others_have_fewer = false;
+};
+
+Outcome outcome_of(const StudyRecord& record, size_t setting, const Differences& differences) {
+  const Summary best = summary_of(record, setting, differences.best);
+  Outcome outcome;
+  outcome.seeds = best.seeds;
+  for (size_t method = 0; method < record.study.methods.size(); ++method) {
+    const Summary summary = summary_of(record, setting, method);
+    const auto other = std::find_if(differences.others.begin(), differences.others.end(),
+                                    [&](const Difference& d) { return d.method == method; });
+    outcome.others_have_fewer = outcome.others_have_fewer || (summary.mean && summary.seeds < best.seeds);
+    if (mean_digits(summary) == mean_digits(best) && summary.seeds == best.seeds) {
+      outcome.level.push_back(method);
+    } else if (other == differences.others.end()) {
+      outcome.without.push_back(method);
+    } else if (other->told_apart()) {
+      (other->mean > 0 ? outcome.worse : outcome.better).push_back(method);
+    } else {
+      (other->seeds > 2 ? outcome.close : outcome.open).push_back(method);
+    }
   }
-  return level;
+  return outcome;
 }
 
 // "; the seeds do not tell it from random"
-std::string words_on_chance(const Study& study, const Compared& compared, const std::vector<size_t>& level) {
-  if (compared.seeds.size() == 1) return "; with one seed nothing can be said about chance";
-  std::vector<size_t> worse, close;
-  for (const Difference& other : compared.differences->others) {
-    if (std::count(level.begin(), level.end(), other.method) > 0) continue;
-    (other.told_apart() ? worse : close).push_back(other.method);
-  }
-  if (!close.empty()) {
-    return fmt::format("; {} tell {} from {}",
-                       compared.seeds.size() == 2 ? "two seeds are too few to" : "the seeds do not",
-                       level.size() > 1 ? "them" : "it", listed(names_of(study, close)));
-  }
-  return worse.empty() ? "" : "; every other method compared is worse by more than the seeds explain";
+std::string words_on_chance(const Study& study, const Outcome& outcome) {
+  const char* it = outcome.level.size() > 1 ? "them" : "it";
+  std::string text;
+  const auto add = [&](const std::vector<size_t>& methods, const std::string& words) {
+    if (!methods.empty()) text += fmt::format("; {} {}", words, listed(names_of(study, methods)));
+  };
+  add(outcome.better, "lower over the seeds in common, by more than these explain:");
+  add(outcome.close, fmt::format("the seeds do not tell {} from", it));
+  add(outcome.open, fmt::format("too few seeds to tell {} from", it));
+  if (text.empty() && !outcome.worse.empty())
+    text = "; every other method compared is worse by more than the seeds explain";
+  add(outcome.without, "not compared, as no seed is in common:");
+  return text;
 }
 
 // "POEM has the lowest mean FPR95, 2.54 ± 0.56 %; …"
 std::string verdict_of(const StudyRecord& record, size_t setting) {
   const Study& study = record.study;
-  const Compared compared = compare(record, setting);
-  if (!compared.differences) return "";
-  const std::vector<size_t> level = level_with_best(study, compared, setting);
-  Summary best = summarise(compared.cells, setting, compared.differences->best, fpr95());
-  if (level.size() > 1) best.deviation.reset();  // each has its own
-  std::string text = fmt::format("{}{} {} the lowest mean FPR95, {}", setting_prefix(study, setting),
-                                 listed(names_of(study, level)), level.size() > 1 ? "are level at" : "has",
-                                 with_percent_sign(mean_text(best)));
-  if (compared.seeds.size() < study.seeds.size()) {
-    text += fmt::format(", over the seed{} in common ({})", compared.seeds.size() == 1 ? "" : "s",
-                        fmt::join(compared.seeds, ", "));
-  }
-  text += words_on_chance(study, compared, level) + ".";
-  if (!compared.without.empty())
-    text += fmt::format(" No figures: {}.", listed(names_of(study, compared.without)));
-  return text;
+  const auto differences = differences_from_best(study, record.results.cells, setting, fpr95());
+  if (!differences) return "";
+  const Outcome outcome = outcome_of(record, setting, *differences);
+  Summary best = summary_of(record, setting, differences->best);
+  if (outcome.level.size() > 1) best.deviation.reset();  // each has its own
+  const std::string seeds = outcome.seeds < study.seeds.size()
+                                ? fmt::format("{} of {}", outcome.seeds, counted(study.seeds.size(), "seed"))
+                                : fmt::format("all {} seeds", outcome.seeds);
+  return fmt::format(
+      "{}{} {} the lowest mean FPR95{}, {}{}{}.", setting_prefix(study, setting),
+      listed(names_of(study, outcome.level)), outcome.level.size() > 1 ? "are level at" : "has",
+      outcome.others_have_fewer ? " of the methods with " + seeds : "", with_percent_sign(mean_text(best)),
+      !outcome.others_have_fewer && outcome.seeds < study.seeds.size() ? ", over " + seeds : "",
+      words_on_chance(study, outcome));
 }
 
 void add_verdict(Page& page, const StudyRecord& record) {
@@ -237,10 +231,13 @@ constexpr double kMostPoints = 100;  // two FPR95 differ by no more: what an int
 
 json interval_piece(const StudyRecord& record, size_t setting, const Differences& differences) {
   const std::string& best = record.study.methods[differences.best].name;
+  const size_t seeds = summary_of(record, setting, differences.best).seeds;
   std::vector<std::string> names;
   json middle = json::array(), low = json::array(), high = json::array();
   for (const Difference& other : differences.others) {
-    names.push_back(record.study.methods[other.method].name);
+    const bool fewer = other.seeds < seeds;
+    names.push_back(record.study.methods[other.method].name +
+                    (fewer ? fmt::format(" ({})", counted(other.seeds, "seed")) : ""));
     middle.push_back(other.mean);
     low.push_back(other.half ? json(std::max(other.mean - *other.half, -kMostPoints)) : json(nullptr));
     high.push_back(other.half ? json(std::min(other.mean + *other.half, kMostPoints)) : json(nullptr));
@@ -263,24 +260,21 @@ std::string words_on_seeds(size_t seeds) {
 void add_differences(Page& page, const StudyRecord& record) {
   page.section("Differences over seeds");
   json plots = json::array();
-  size_t seeds = record.study.seeds.size();
   for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
-    const Compared compared = compare(record, setting);
-    if (!compared.differences) continue;
-    plots.push_back(interval_piece(record, setting, *compared.differences));
-    seeds = std::min(seeds, compared.seeds.size());
+    const auto found = differences_from_best(record.study, record.results.cells, setting, fpr95());
+    if (found && !found->others.empty()) plots.push_back(interval_piece(record, setting, *found));
   }
-  if (plots.empty()) return page.add(html_paragraph("A seed that all methods have in common is needed."));
+  if (plots.empty()) return page.add(html_paragraph("Two methods with a seed in common are needed."));
   page.draw({{"kind", "grid"}, {"pieces", plots}});
   page.add(html_paragraph(
       "An interval that leaves out 0 is a method that is worse than the best by more than the seeds "
       "explain; one that holds 0 may be as good."));
   page.add(html_paragraph(
       fmt::format(
-          "Paired t-intervals of the differences over the seeds that all methods have, at {} for all of a "
+          "Paired t-intervals of the differences over the seeds that both methods have, at {} for all of a "
           "plot together (Bonferroni). An arrow says that one goes on beyond the plot. They take the "
           "differences for normal, and see the seeds of training only, not the choice of test images.{}",
-          percent_text(0.95, 0), words_on_seeds(seeds)),
+          percent_text(0.95, 0), words_on_seeds(record.study.seeds.size())),
       "quiet"));
 }
 

@@ -224,7 +224,7 @@ const dashOf = (one, i) => DASHES[(one.dash ?? i) % DASHES.length];
 
 // Lines and numbers along the x axis at the bottom of a box, and its label.
 function drawXAxis(svg, x, axis, {left, right, top, bottom}) {
-  for (const tick of ticks(axis, Math.max(2, Math.floor((right - left) / (axis.whole ? 45 : 70))))) {
+  for (const tick of ticks(axis, Math.max(2, Math.floor((right - left) / 55)))) {
     svg.append(
       mark("path", {class: "grid-line", d: `M${x(tick)} ${top}V${bottom}`}),
       mark("text", {x: x(tick), y: bottom + 16, "text-anchor": "middle"}, tickText(axis, tick)),
@@ -357,10 +357,11 @@ pieces.lines = (piece) => {
 };
 
 // The points of a series. They are not clipped: one on the edge is whole.
-function dots(plot, {xs, ys, ...one}, i, radius) {
+function dots(plot, {xs, ys, names, ...one}, i, radius) {
+  const title = (k) => (names ? mark("title", {}, names[k]) : null);
   const circle = (x, k) =>
     Number.isFinite(x) && Number.isFinite(ys[k])
-      ? mark("circle", {class: "dot", cx: plot.x(x).toFixed(1), cy: plot.y(ys[k]).toFixed(1), r: radius})
+      ? mark("circle", {class: "dot", cx: plot.x(x).toFixed(1), cy: plot.y(ys[k]).toFixed(1), r: radius}, title(k))
       : null;
   return mark("g", {class: `ink-${inkOf(one, i)}`}, Array.from(xs, circle));
 }
@@ -418,12 +419,33 @@ function readOff(svg, plot, series, xAxis, yAxis, readout) {
   };
 }
 
-// The names of points, each on the side of its point that has more room.
+const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+
+// Where a name may stand beside its point: to the right, to the left, and above or below these.
+function namePlaces(name, x, y) {
+  const width = 6.8 * name.length;
+  return [0, -11, 11].flatMap((shift) => [
+    {text: x + 9, anchor: "start", left: x + 9, right: x + 9 + width, top: y + shift - 6, bottom: y + shift + 6},
+    {text: x - 9, anchor: "end", left: x - 9 - width, right: x - 9, top: y + shift - 6, bottom: y + shift + 6},
+  ]);
+}
+
+// Names of points, each at the first place where it covers no other name or point. Where there is none it is left to
+// the table.
 function pointNames(plot, {xs, ys, names = []}) {
+  const point = (k) => [plot.x(xs[k]), plot.y(ys[k])];
+  const taken = names.map((_, k) => {
+    const [x, y] = point(k);
+    return {left: x - 5, right: x + 5, top: y - 5, bottom: y + 5};
+  });
+  const {left, right, bottom} = plot.box;
+  const free = (box) =>
+    box.left > left && box.right < right + 10 && box.bottom < bottom + 4 && !taken.some((other) => overlap(box, other));
   return names.map((name, k) => {
-    const left = plot.x(xs[k]) > (plot.box.left + plot.box.right) / 2;
-    const place = {x: plot.x(xs[k]) + (left ? -9 : 9), y: plot.y(ys[k]) + 4};
-    return mark("text", {...place, "text-anchor": left ? "end" : "start"}, name);
+    const place = namePlaces(name, ...point(k)).find(free);
+    if (!place) return "";
+    taken.push(place);
+    return mark("text", {x: place.text, y: place.bottom - 2, "text-anchor": place.anchor}, name);
   });
 }
 

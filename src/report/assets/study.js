@@ -5,7 +5,7 @@
 function intervalAxis(axis, middle, low, high) {
   const [first, last] = extent([middle, [0]]);
   const [lowest, highest] = extent([low, high, middle, [0]]);
-  const room = 1.5 * (last - first) || highest - lowest;
+  const room = 0.5 * (last - first) || highest - lowest;
   return fitAxis(axis, [[Math.max(lowest, first - room), Math.min(highest, last + room)]]);
 }
 
