@@ -52,14 +52,19 @@ std::vector<std::string> names_of(const Study& study, const std::vector<size_t>&
   return names;
 }
 
+// Over the seeds that have the figure, as the differences are.
 Summary summary_of(const StudyRecord& record, size_t setting, size_t method) {
-  return summarise(record.results.cells, setting, method, fpr95());
+  std::vector<double> values;
+  for (const CellResult& cell : record.results.cells) {
+    if (cell.setting != setting || cell.method != method) continue;
+    if (const auto value = column_value(cell, fpr95())) values.push_back(*value);
+  }
+  return summarise(values);
 }
 
 // What an outcome rests on: how the best compares with each other method, over the seeds that both have.
 struct Outcome {
-  std::vector<size_t>
-      level;  // with the best, itself among them: as many seeds and a mean that looks the same
+  std::vector<size_t> level;  // the best and those with as many seeds and a mean that looks the same
   std::vector<size_t> better, worse, close, open;  // told apart or not; by too few seeds
   std::vector<size_t> without;                     // no seed in common with the best
   size_t seeds = 0;                                // of the best
