@@ -14,6 +14,7 @@
 #include "data/encode.h"
 #include "expect_error.h"
 #include "report/comparison.h"
+#include "report/page.h"
 #include "temporary_folder.h"
 
 namespace poem {
@@ -89,12 +90,12 @@ TEST(RunReport, ReadsAllThatAFinishedRunHolds) {
 
 TEST(RunReport, TheVerdictCountsAtTheDetectorsThreshold) {
   // 8 of 10 ID scores are at least 3; of near 0 of 4 are below, of far 2 of 4: rejected 0 and 50 %.
-  EXPECT_EQ(
-      verdict(RunFolder().read()),
-      "At its threshold the detector keeps 80.0 % of the ID test images and rejects 25.0 % of the OOD "
-      "images, "
-      "the mean over 2 sets; worst on near, of which it rejects 0.0 %. It names the right class of 87.5 % of "
-      "the ID images.");
+  EXPECT_EQ(verdict(RunFolder().read()),
+            "At its threshold the detector keeps 80.0\u00a0% of the ID test images and rejects 25.0\u00a0% "
+            "of the OOD "
+            "images, the mean over 2 sets; worst on near, of which it rejects 0.0\u00a0%. It names the right "
+            "class of "
+            "87.5\u00a0% of the ID images.");
 }
 
 TEST(RunReport, WithoutScoresTheVerdictIsOfFpr95) {
@@ -103,8 +104,9 @@ TEST(RunReport, WithoutScoresTheVerdictIsOfFpr95) {
   const RunData run = folder.read();
   EXPECT_TRUE(has(joined(run.notes), "scores/id.npy is missing"));
   EXPECT_TRUE(run.scores.empty());
-  EXPECT_TRUE(has(verdict(run), "keeps 95 % of the ID test images it rejects 62.5 % of the OOD images"));
-  EXPECT_TRUE(has(verdict(run), "worst on far, of which it rejects 50.0 %"));
+  EXPECT_TRUE(
+      has(verdict(run), "keeps 95\u00a0% of the ID test images it rejects 62.5\u00a0% of the OOD images"));
+  EXPECT_TRUE(has(verdict(run), "worst on far, of which it rejects 50.0\u00a0%"));
 }
 
 TEST(RunReport, OneOfTheScoresMissingOrDamagedLeavesTheRest) {
@@ -139,11 +141,43 @@ TEST(RunReport, ARunThatGoesOnTellsHowFarItIs) {
       "{\"epoch\":1,\"loss\":2.5,\"validation_accuracy\":0.5}\n{\"epo");  // the kill of a foreign writer
   const RunData run = folder.read();
   EXPECT_FALSE(run.finished());
-  EXPECT_TRUE(has(joined(run.notes), "not finished: 1 of 2 epochs are done and there is no detector yet"));
-  EXPECT_TRUE(has(joined(run.notes), "1 of 2 lines make no sense, the first is line 2"));
-  EXPECT_EQ(verdict(run),
-            "The run is not finished: 1 of 2 epochs are done; there are no figures on test sets. On "
-            "held-out ID images it names the right class of 50.0 %.");
+  EXPECT_TRUE(has(joined(run.notes), "metrics.jsonl: line 2 makes no sense."));
+  EXPECT_EQ(
+      verdict(run),
+      "The run is not finished: 1 of 2 epochs done, no detector yet. There are no figures on test sets. On "
+      "held-out ID images it names the right class of 50.0\u00a0%.");
+}
+
+TEST(RunReport, OneThatIsNotFinishedSaysSoOnceAndHowToGoOn) {
+  RunFolder folder;
+  folder.remove("detector.safetensors");
+  const std::string html = folder.report(), words = "not finished";
+  const size_t first = html.find(words);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(html.find(words, first + 1), std::string::npos);
+  const std::string remedy = "go on with: poem train --resume " + folder.path();
+  EXPECT_TRUE(has(html, remedy));
+  EXPECT_FALSE(has(RunFolder().report(), "--resume"));
+  folder.put("config.yaml", "format: 9\ntrain: {epochs: 2}\n");  // resuming is refused
+  EXPECT_FALSE(has(folder.report(), "--resume"));
+}
+
+TEST(RunReport, OneEpochIsNotCalledEpochs) {
+  RunFolder folder;
+  folder.put("metrics.jsonl", "{\"epoch\":1}\n");
+  folder.put("config.yaml", "format: 1\ntrain: {epochs: 1}\n");
+  EXPECT_TRUE(has(folder.report(), "1 epoch in "));
+}
+
+TEST(RunReport, WithADetectorItIsFinishedWhateverIsDamaged) {
+  RunFolder folder;
+  folder.put("metrics.jsonl", "{\"epoch\":1}\nnonsense\n");
+  folder.put("detector.safetensors", "nonsense");
+  const RunData run = folder.read();
+  EXPECT_FALSE(has(run_report(run), "not finished"));
+  for (const char* words :
+       {"line 2 makes no sense", "metrics.jsonl tells of 1 of 2 epochs.", "detector.safetensors"})
+    EXPECT_TRUE(has(joined(run.notes), words)) << words;
 }
 
 TEST(RunReport, FiguresFromTheMiddleOfTheTrainingAreMarkedAsSuch) {
@@ -154,8 +188,8 @@ TEST(RunReport, FiguresFromTheMiddleOfTheTrainingAreMarkedAsSuch) {
   const RunData run = folder.read();
   EXPECT_EQ(run.results_epoch, 1);
   EXPECT_TRUE(run.scores.empty());  // they would be of another moment
-  for (const char* words :
-       {"not finished", "rejects 50.0 % of the OOD images (far)", "no better than chance", "after epoch 1"})
+  for (const char* words : {"not finished", "rejects 50.0\u00a0% of the OOD images (far)",
+                            "no better than chance", "After epoch 1, with a threshold"})
     EXPECT_TRUE(has(verdict(run), words)) << verdict(run);
 }
 
@@ -166,7 +200,43 @@ TEST(RunReport, WithoutFiguresNoEpochIsNamed) {
   const RunData run = folder.read();
   EXPECT_FALSE(run.results);
   EXPECT_EQ(run.results_epoch, 0);
-  EXPECT_FALSE(has(run_report(run), "Figures after epoch"));
+  EXPECT_FALSE(has(run_report(run), "after epoch"));
+}
+
+TEST(RunReport, WithoutOutliersThereIsNoRegularisationToShow) {
+  RunFolder folder;
+  const auto put = [&](const char* regularisation) {
+    folder.put(
+        "metrics.jsonl",
+        fmt::format(R"({{"epoch":1,"loss":2,"classification_loss":2,"regularisation":{}}})", regularisation));
+  };
+  for (const char* none : {"0.0", "null"}) {
+    put(none);
+    EXPECT_FALSE(has(folder.report(), "Regularisation"));
+    EXPECT_FALSE(has(folder.report(), "\"classification\""));
+  }
+  put("0.5");
+  EXPECT_TRUE(has(folder.report(), "Regularisation"));
+  EXPECT_TRUE(has(folder.report(), "\"classification\""));
+}
+
+TEST(RunReport, BoundaryScoresHaveTheSignOfTheLog) {
+  RunFolder folder;
+  folder.put("metrics.jsonl", R"({"epoch":1,"mining":{"mined_abs_logit":0.125,"pool_abs_logit":2.5}})");
+  const std::string html = folder.report();
+  for (const char* words : {"mean −|wᵀφ|", "[-0.125]", "[-2.5]"}) EXPECT_TRUE(has(html, words)) << words;
+  EXPECT_TRUE(has(comparison({folder.read(), folder.read()}), "[-0.125]"));
+}
+
+TEST(RunReport, AFolderHasItsNameHoweverItIsWritten) {
+  RunFolder folder;
+  RunData run = folder.read();
+  const std::string name = run.name();
+  EXPECT_EQ(name, fs::path(folder.path()).filename());
+  for (const char* end : {"/", "/.", "//", "/scores/.."}) {
+    run.folder = folder.path() + end;
+    EXPECT_EQ(run.name(), name) << end;
+  }
 }
 
 TEST(RunReport, AnotherFormatIsShownAsFarAsItIsUnderstood) {
@@ -268,7 +338,8 @@ TEST(Comparison, RanksByMeanFpr95AndTellsTheConfigsApart) {
   b.put("config.yaml", "format: 1\nseed: 8\nscore: energy\nmining:\n  miner: random\ntrain:\n  epochs: 2\n");
   const std::string html = comparison({a.read(), b.read()});
   const std::string first = fs::path(a.path()).filename(), second = fs::path(b.path()).filename();
-  EXPECT_TRUE(has(html, "Lowest mean FPR95: " + second + " with 18.75 %, before " + first + " 37.50 %."));
+  EXPECT_TRUE(has(
+      html, "Lowest mean FPR95: " + second + " with 18.75\u00a0%; then " + first + " with 37.50\u00a0%."));
   EXPECT_TRUE(has(html,
                   "<th scope=\"row\" class=\"text\">mining.miner</th><td class=\"text\">thompson</td><td "
                   "class=\"text\">random</td>"));
@@ -286,7 +357,54 @@ TEST(Comparison, DoesNotRankMeansOverDifferentSets) {
   EXPECT_TRUE(has(html, "The runs were tested on different sets: their means cannot be compared."));
   EXPECT_FALSE(has(html, "Lowest mean FPR95"));
   EXPECT_TRUE(has(html, "<th scope=\"row\" class=\"text\">other</th><td>–</td><td>25.00</td>"));
-  EXPECT_TRUE(has(comparison({a.read(), a.read(), c.read()}), "Lowest mean FPR95"));
+  EXPECT_TRUE(has(comparison({a.read(), a.read(), c.read()}), "Mean FPR95: "));
+}
+
+TEST(Comparison, RunsThatLookTheSameAreLevel) {
+  RunFolder a, b;
+  const auto name = [](const RunFolder& folder) { return fs::path(folder.path()).filename().string(); };
+  EXPECT_TRUE(has(comparison({a.read(), a.read()}),
+                  "Mean FPR95: " + a.path() + " (1) and " + a.path() + " (2), level at 37.50\u00a0%."));
+  RunFolder c;
+  c.put("results.json", R"({"sets":{"far":{"fpr95":0.125},"near":{"fpr95":0.25}}})");
+  b.put("results.json",
+        R"({"sets":{"far":{"fpr95":0.500000001},"near":{"fpr95":0.25}}})");  // prints the same
+  EXPECT_TRUE(has(comparison({a.read(), b.read(), c.read()}),
+                  "Lowest mean FPR95: " + name(c) + " with 18.75\u00a0%; then " + name(a) + " and " +
+                      name(b) + ", level at 37.50\u00a0%."));
+}
+
+TEST(Comparison, AKeyThatARunDoesNotRecordIsNoDifference) {
+  RunFolder a, b;
+  const std::string config =
+      "format: 1\nseed: 7\nscore: energy\nmining:\n  miner: thompson\ntrain:\n  epochs: 2\n";
+  b.put("config.yaml", config + "  batch: 64\nunknown: 3\n");  // the default, and a key without one
+  const std::string same = comparison({a.read(), b.read()});
+  EXPECT_TRUE(has(same, "The configs tell of no difference."));
+  EXPECT_FALSE(has(same, "ot recorded"));
+  b.put("config.yaml", config + "  batch: 32\n");
+  const std::string other = comparison({a.read(), b.read()});
+  EXPECT_TRUE(has(other,
+                  "<th scope=\"row\" class=\"text\">train.batch</th><td class=\"text\">not recorded</td><td "
+                  "class=\"text\">32</td>"));
+  EXPECT_TRUE(has(other, "Not recorded: the run&#39;s config lacks the key"));
+}
+
+TEST(Comparison, CarriesTheScoresOfIdOnce) {
+  RunFolder a, b;
+  write_npy(b.path() + "/scores/id.npy", at::arange(20, 50, at::kFloat));
+  const std::string html = comparison({a.read(), b.read()});
+  const std::string scores = packed(b.read().scores[0].scores).at("float32");
+  const size_t first = html.find(scores);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(html.find(scores, first + 1), std::string::npos);
+}
+
+TEST(Comparison, SaysWhichRunIsNotFinished) {
+  RunFolder a, b;
+  b.remove("detector.safetensors");
+  const std::string second = fs::path(b.path()).filename();
+  EXPECT_TRUE(has(comparison({a.read(), b.read()}), second + ": not finished, 2 of 2 epochs done."));
 }
 
 TEST(Comparison, NamesTheEpochOfFiguresFromTheMiddle) {

@@ -65,7 +65,8 @@ json piece_of(const std::string& html, const std::string& kind) {
 
 TEST(StudyReport, HasTableVerdictAndPapersFigures) {
   const std::string html = study_report(full_record());
-  EXPECT_TRUE(has(html, "A has the lowest mean FPR95, 11.00 ± 1.00 %; every method compared is worse"))
+  EXPECT_TRUE(
+      has(html, "A has the lowest mean FPR95, 11.00 ± 1.00\u00a0%; every other method compared is worse"))
       << html;
   EXPECT_TRUE(has(html, "<strong>11.00 ± 1.00</strong></td><td>3.50</td>"));
   EXPECT_TRUE(has(html, "<td>61.00 ± 1.73</td>"));
@@ -88,7 +89,66 @@ TEST(StudyReport, OneSeedHasNoInterval) {
   record.study.seeds = {0};
   const std::string html = study_report(record);
   EXPECT_TRUE(piece_of(html, "intervals").at("low")[0].is_null());
-  EXPECT_TRUE(has(html, "with one seed nothing can be said about chance"));
+  EXPECT_TRUE(has(html, "A has the lowest mean FPR95, 10.00\u00a0%; too few seeds to tell it from B."));
+}
+
+// What a failed cell leaves is compared over the seeds in common, and the sentence says so.
+TEST(StudyReport, SpeaksOfTheSeedsInCommon) {
+  // B has 20 % on seed 0 alone, where A has 70 %; A's mean is 40 %.
+  const std::string html = study_report(record_of(
+      {cell(0, 0, 0.70), cell(0, 1, 0.25), cell(0, 2, 0.25), cell(1, 0, 0.20)}, {{0, 1, 1, "failed"}}));
+  EXPECT_TRUE(
+      has(html,
+          "A has the lowest mean FPR95 of the methods with all 3 seeds, 40.00 ± 25.98\u00a0%; too few seeds "
+          "to tell it from B."));
+  EXPECT_NEAR(piece_of(html, "intervals").at("middle")[0].get<double>(), -50, 1e-9);
+  EXPECT_EQ(piece_of(html, "intervals").at("names"), json({"B (1 seed)"}));
+  // On seeds 0 and 1 B is lower by 50.0 and 50.1 points: no chance, whatever seed 2 says of A.
+  const std::string lower = study_report(
+      record_of({cell(0, 0, 0.70), cell(0, 1, 0.70), cell(0, 2, 0), cell(1, 0, 0.2), cell(1, 1, 0.199)}));
+  EXPECT_TRUE(has(lower, "; lower over the seeds in common, by more than these explain: B."));
+  EXPECT_FALSE(has(lower, "is worse by more"));
+  const std::string begun = study_report(record_of({cell(0, 0, 0.70), cell(1, 0, 0.60)}));
+  EXPECT_TRUE(
+      has(begun,
+          "B has the lowest mean FPR95, 60.00\u00a0%, over 1 of 3 seeds; too few seeds to tell it from A."));
+}
+
+TEST(StudyReport, NamesMethodsThatAreNotCompared) {
+  StudyRecord record = full_record();
+  record.study.methods.push_back({"C", {}, {}});
+  const char* words = "more than the seeds explain; not compared, as no seed is in common: C.";
+  EXPECT_TRUE(has(study_report(record), words));
+  record.results.cells.push_back(cell(2, 0, 0.3));
+  record.results.cells.back().results["mean"]["fpr95"] = nullptr;
+  EXPECT_TRUE(has(study_report(record), words));
+  record.results.cells[1].results["mean"]["fpr95"] = nullptr;  // of A, which has 10 and 11 left
+  EXPECT_TRUE(
+      has(study_report(record), "B has the lowest mean FPR95 of the methods with all 3 seeds, 61.00 ± 1.73"));
+  record.results.cells[4].results["mean"]["fpr95"] = nullptr;  // of B
+  EXPECT_TRUE(
+      has(study_report(record), "A has the lowest mean FPR95, 10.50 ± 0.71\u00a0%, over 2 of 3 seeds"));
+}
+
+TEST(StudyReport, MethodsWithTheSameMeanAreLevel) {
+  StudyRecord record = record_of({cell(0, 0, 0.10), cell(0, 1, 0.12), cell(0, 2, 0.11), cell(1, 0, 0.11),
+                                  cell(1, 1, 0.11), cell(1, 2, 0.11)});
+  EXPECT_TRUE(has(study_report(record), "A and B are level at the lowest mean FPR95, 11.00\u00a0%.</p>"));
+  record.study.methods.push_back({"C", {}, {}});
+  for (int64_t seed = 0; seed < 3; ++seed)
+    record.results.cells.push_back(cell(2, seed, seed == 1 ? 0.9 : 0.1));
+  EXPECT_TRUE(has(study_report(record), "11.00\u00a0%; the seeds do not tell them from C.</p>"));
+}
+
+TEST(StudyReport, IntervalsAndBandsStayWithinWhatFpr95CanBe) {
+  StudyRecord record = record_of({cell(0, 0, 0.1), cell(0, 1, 0.9), cell(1, 0, 0.9), cell(1, 1, 0.3)});
+  record.study.seeds = {0, 1};
+  const json piece = piece_of(study_report(record), "intervals");
+  EXPECT_EQ(piece.at("low")[0], -100);
+  EXPECT_EQ(piece.at("high")[0], 100);
+  record.results.cells[0].curve = {{5, results(1.0)}};
+  record.results.cells[1].curve = {{5, results(0.5)}};
+  EXPECT_EQ(curve_series(record, 0)[0].at("high")[0], 100);
 }
 
 TEST(StudyReport, TimesAreMinutesAgainstFpr95) {
@@ -98,6 +158,10 @@ TEST(StudyReport, TimesAreMinutesAgainstFpr95) {
   EXPECT_EQ(series.at("names"), json({"A", "B"}));
   EXPECT_DOUBLE_EQ(series.at("x")[0].get<double>(), 2);
   EXPECT_DOUBLE_EQ(series.at("y")[0].get<double>(), 20);
+  EXPECT_EQ(piece.at("x").at("label"), "minutes of training");
+  const json quick = piece_of(study_report(record_of({cell(0, 0, 0.1, 30), cell(1, 0, 0.3, 90)})), "scatter");
+  EXPECT_EQ(quick.at("x").at("label"), "seconds of training");
+  EXPECT_DOUBLE_EQ(quick.at("series")[0].at("x")[1].get<double>(), 90);
 }
 
 TEST(StudyReport, CurvesHaveMeansAndBands) {
@@ -123,6 +187,7 @@ TEST(StudyReport, SaysWhatIsMissing) {
   EXPECT_TRUE(has(html, "1 not finished"));
   EXPECT_TRUE(has(html, "10.00 ± – (1/3)"));
   EXPECT_TRUE(has(html, "Two methods with a seed in common are needed"));
+  EXPECT_TRUE(has(study_report(record_of({cell(0, 0, 0.1)}, {{0, 0, 1, ""}})), "1 of 2 cells is missing"));
   const std::string nothing = study_report(record_of({}, {{0, 0, 0, ""}, {0, 1, 0, ""}}));
   EXPECT_TRUE(has(nothing, "There is nothing to compare yet"));
 }

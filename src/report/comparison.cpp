@@ -5,28 +5,39 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <map>
 #include <set>
 
+#include "core/text.h"
 #include "report/epoch_plot.h"
 #include "report/html.h"
 #include "report/page.h"
+#include "report/words.h"
+#include "train/config.h"
 
 namespace poem {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The folders' own names where they differ, else as they were given.
+bool are_distinct(const std::vector<std::string>& names) {
+  return std::set<std::string>(names.begin(), names.end()).size() == names.size();
+}
+
+// The folders' own names where they differ, else as they were given; a folder given twice is numbered.
 std::vector<std::string> names_of(const std::vector<RunData>& runs) {
   std::vector<std::string> names;
-  for (const RunData& run : runs)
-    names.push_back(fs::path(run.folder).lexically_normal().filename().string());
-  if (std::set<std::string>(names.begin(), names.end()).size() == runs.size()) return names;
+  for (const RunData& run : runs) names.push_back(run.name());
+  if (are_distinct(names)) return names;
   for (size_t i = 0; i < runs.size(); ++i) names[i] = runs[i].folder;
+  if (are_distinct(names)) return names;
+  for (size_t i = 0; i < runs.size(); ++i) names[i] += fmt::format(" ({})", i + 1);
   return names;
 }
+
+constexpr const char* kNotRecorded = "not recorded";
+
+using Entries = std::map<std::string, std::string>;
 
 class Comparison {
  public:
@@ -46,10 +57,7 @@ class Comparison {
     if (const Table table = by_set(); !table.rows.empty()) page_.add(html_table(table));
     add_curves();
     add_rocs();
-    page_.section("Setup");
-    const Table differences = config_differences();
-    page_.add(differences.rows.empty() ? html_paragraph("The configs are the same.")
-                                       : html_table(differences));
+    add_setup();
     return page_.html();
   }
 
@@ -64,12 +72,17 @@ class Comparison {
       return "Fewer than two of the runs have figures on test sets: there is nothing to rank.";
     if (!same_sets()) return "The runs were tested on different sets: their means cannot be compared.";
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
-    std::string text =
-        fmt::format("Lowest mean FPR95: {} with {} %", names_[order[0]], in_percent(rank(order[0])));
-    for (size_t i = 1; i < order.size(); ++i)
-      text +=
-          fmt::format("{} {} {} %", i == 1 ? ", before" : ",", names_[order[i]], in_percent(rank(order[i])));
-    return text + ".";
+    std::vector<std::string> places;
+    for (size_t i = 0, end; i < order.size(); i = end) {  // runs whose figures look the same share a place
+      const std::string figure = percent_text(rank(order[i]), 2);
+      std::vector<std::string> level;
+      for (end = i; end < order.size() && percent_text(rank(order[end]), 2) == figure; ++end)
+        level.push_back(names_[order[end]]);
+      places.push_back(
+          fmt::format("{}{} {}", listed(level), level.size() > 1 ? ", level at" : " with", figure));
+    }
+    return fmt::format(
+        "{}{}.", places.size() > 1 ? "Lowest mean FPR95: " : "Mean FPR95: ", fmt::join(places, "; then "));
   }
 
   // Of those that have figures.
@@ -87,6 +100,8 @@ class Comparison {
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     for (size_t i = 0; i < runs_.size(); ++i) {
+      if (!runs_[i].finished())
+        all.push_back(fmt::format("{}: not finished, {}.", names_[i], runs_[i].progress()));
       if (runs_[i].results_epoch > 0)
         all.push_back(fmt::format("{}: figures after epoch {}.", names_[i], runs_[i].results_epoch));
       for (const std::string& note : runs_[i].notes) all.push_back(names_[i] + ": " + note);
@@ -146,10 +161,11 @@ class Comparison {
     return table;
   }
 
-  void add_curve(json& pieces, const char* title, const json& y_axis, const char* pointer) const {
+  void add_curve(json& pieces, const char* title, const json& y_axis, const char* pointer,
+                 double factor = 1) const {
     std::vector<EpochSeries> series;
     for (size_t i = 0; i < runs_.size(); ++i)
-      series.push_back({names_[i], runs_[i].epoch_numbers(), runs_[i].by_epoch(pointer)});
+      series.push_back({names_[i], runs_[i].epoch_numbers(), runs_[i].by_epoch(pointer, factor)});
     add_epoch_plot(pieces, title, y_axis, series);
   }
 
@@ -159,43 +175,66 @@ class Comparison {
     add_curve(pieces, "Loss", {{"label", "loss"}}, "/loss");
     add_curve(pieces, "Accuracy in training", share_axis("accuracy"), "/train_accuracy");
     add_curve(pieces, "Accuracy on held-out ID images", share_axis("accuracy"), "/validation_accuracy");
-    add_curve(pieces, "Distance of mined outliers from the boundary", {{"label", "mean |wᵀφ|"}, {"low", 0}},
-              "/mining/mined_abs_logit");
+    add_curve(pieces, "Boundary score of the mined set", boundary_axis(), "/mining/mined_abs_logit", -1);
     if (pieces.empty()) return;
     page_.section("Training");
     page_.draw({{"kind", "grid"}, {"pieces", pieces}});
   }
 
+  // A run's ID scores stand in the page once, whatever the number of test sets.
   void add_rocs() {
-    json tabs = json::array();
-    for (const std::string& set : set_names()) {
-      json series = json::array();
-      for (size_t i = 0; i < runs_.size(); ++i) {
-        for (const NamedScores& scores : runs_[i].scores) {
-          if (scores.name != set) continue;
-          series.push_back({{"label", names_[i]},
-                            {"id", packed(runs_[i].scores[0].scores)},
-                            {"ood", packed(scores.scores)}});
-        }
+    const std::vector<std::string> sets = set_names();
+    json runs = json::array();
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (runs_[i].scores.empty()) continue;
+      json ood = json::array();
+      for (const std::string& set : sets) {
+        const auto& scores = runs_[i].scores;
+        const auto found = std::find_if(scores.begin() + 1, scores.end(),
+                                        [&](const NamedScores& one) { return one.name == set; });
+        ood.push_back(found == scores.end() ? json(nullptr) : packed(found->scores));
       }
-      if (!series.empty()) tabs.push_back({{"title", set}, {"series", series}});
+      runs.push_back({{"label", names_[i]}, {"id", packed(runs_[i].scores[0].scores)}, {"ood", ood}});
     }
-    if (tabs.empty()) return;
+    if (runs.empty()) return;
     page_.section("ROC");
-    page_.draw({{"kind", "rocs"}, {"tabs", tabs}});
+    page_.draw({{"kind", "rocs"}, {"sets", sets}, {"runs", runs}});
   }
 
+  void add_setup() {
+    page_.section("Setup");
+    const Table differences = config_differences();
+    if (differences.rows.empty()) return page_.add(html_paragraph("The configs tell of no difference."));
+    page_.add(html_table(differences));
+    for (const auto& row : differences.rows) {
+      if (std::count(row.begin(), row.end(), kNotRecorded) == 0) continue;
+      return page_.add(html_paragraph(
+          "Not recorded: the run's config lacks the key, as one of an earlier version may.", "quiet"));
+    }
+  }
+
+  // A run whose config lacks a key is taken to have had what is now its default.
   Table config_differences() const {
     Table table{"Keys of the configs that differ", {{"key", true}}, {}};
     for (const std::string& name : names_) table.columns.push_back({name, true});
+    std::vector<Entries> configs;
     std::set<std::string> keys;
     for (const RunData& run : runs_) {
+      configs.emplace_back(run.config.begin(), run.config.end());
       for (const auto& entry : run.config) keys.insert(entry.first);
     }
+    const auto defaults = config_entries(to_yaml(Config()));
+    const Entries usual(defaults.begin(), defaults.end());
     for (const std::string& key : keys) {
       std::vector<std::string> row = {key};
-      for (const RunData& run : runs_) row.push_back(run.setting(key));
-      if (std::set<std::string>(row.begin() + 1, row.end()).size() > 1) table.rows.push_back(row);
+      std::set<std::string> values;
+      for (const Entries& config : configs) {
+        const auto found = config.find(key);
+        row.push_back(found == config.end() ? kNotRecorded : found->second);
+        const Entries& from = found == config.end() ? usual : config;
+        if (from.count(key) > 0) values.insert(from.at(key));
+      }
+      if (values.size() > 1) table.rows.push_back(row);
     }
     return table;
   }

@@ -1,7 +1,5 @@
 #include "report/epoch_plot.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -20,13 +18,12 @@ void add_epoch_plot(json& pieces, const std::string& title, const json& y_axis,
   if (shown.empty()) return;
   json piece = {{"kind", "lines"}, {"title", title}, {"y", y_axis}, {"series", shown}};
   piece["x"] = {{"label", "epoch"}, {"whole", true}};
+  piece["legend"] = series.size() > 1;  // which of them is there, where the others have no figures
   pieces.push_back(std::move(piece));
 }
 
 json share_axis(const std::string& label) { return {{"label", label}, {"percent", true}}; }
 
-std::string in_percent(double share) {
-  return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : "–";
-}
+json boundary_axis() { return {{"label", "mean −|wᵀφ|"}, {"high", 0}}; }
 
 }  // namespace poem

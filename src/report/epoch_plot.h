@@ -1,4 +1,4 @@
-// Figures of runs over epochs as a plot of a page, and shares as the tables show them.
+// Figures of runs over epochs as a plot of a page.
 //
 //   add_epoch_plot(pieces, "Loss", {{"label", "loss"}}, {{"POEM", run.epoch_numbers(),
 //   run.by_epoch("/loss")}});
@@ -20,7 +20,6 @@ void add_epoch_plot(nlohmann::json& pieces, const std::string& title, const nloh
                     const std::vector<EpochSeries>& series);
 
 nlohmann::json share_axis(const std::string& label);  // an axis of shares of 1, shown in percent
-
-std::string in_percent(double share);  // "12.34"; a dash for what is no number
+nlohmann::json boundary_axis();                       // of mean boundary scores, as the log has them
 
 }  // namespace poem

@@ -14,6 +14,7 @@
 #include "core/file.h"
 #include "core/safetensors.h"
 #include "core/scores_file.h"
+#include "report/words.h"
 #include "train/config.h"
 
 namespace poem {
@@ -31,7 +32,8 @@ constexpr size_t kMinedSheets = 12;  // that a report shows: first and last epoc
 void flatten(const std::string& prefix, const YAML::Node& node, int depth,
              std::vector<std::pair<std::string, std::string>>& keys) {
   for (const auto& entry : node) {
-    const std::string key = prefix + entry.first.as<std::string>();
+    if (!entry.first.IsScalar()) continue;
+    const std::string key = prefix + entry.first.Scalar();
     if (entry.second.IsMap() && depth > 0) {
       flatten(key + ".", entry.second, depth - 1, keys);
     } else {
@@ -117,7 +119,7 @@ class Reader {
     if (!has("config.yaml")) return note("config.yaml is missing: what was trained is unknown.");
     attempt("config.yaml", [&] {
       run_.config_text = read_file(path("config.yaml"));
-      flatten("", YAML::Load(run_.config_text), 3, run_.config);
+      run_.config = config_entries(run_.config_text);
     });
     if (const std::string format = run_.setting("format"); format != std::to_string(kRunFormat)) {
       note(fmt::format("The run is of format {}, this poem knows {}: it shows what it understands.",
@@ -138,9 +140,11 @@ class Reader {
         first_bad = number;
       }
     }
-    if (bad > 0)
+    if (bad == 1) note(fmt::format("metrics.jsonl: line {} makes no sense.", first_bad));
+    if (bad > 1) {
       note(fmt::format("metrics.jsonl: {} of {} lines make no sense, the first is line {}.", bad, number,
                        first_bad));
+    }
   }
 
   void read_results() {
@@ -177,10 +181,10 @@ class Reader {
   }
 
   void read_detector() {
-    if (!has("detector.safetensors")) return;
+    run_.has_detector = has("detector.safetensors");
+    if (!run_.has_detector) return;
     attempt("detector.safetensors", [&] {
       const json about = json::parse(read_safetensors(path("detector.safetensors")).text("detector"));
-      run_.has_detector = true;
       if (about.contains("threshold") && about["threshold"].is_number()) run_.threshold = about["threshold"];
       if (!run_.threshold) note("The detector has no threshold: data.validation held out no image.");
     });
@@ -243,17 +247,23 @@ class Reader {
   }
 
   void note_progress() {
-    if (run_.finished()) return;
-    const int64_t planned = run_.planned_epochs();
-    note(fmt::format("The run is not finished: {}{} epochs are done{}.", run_.epochs.size(),
-                     planned > 0 ? fmt::format(" of {}", planned) : "",
-                     run_.has_detector ? "" : " and there is no detector yet"));
+    const auto done = static_cast<int64_t>(run_.epochs.size());
+    if (!run_.finished() && run_.setting("format") == std::to_string(kRunFormat)) {
+      note(fmt::format("If it was stopped, go on with: poem train --resume {}", run_.folder));
+    } else if (run_.finished() && has("metrics.jsonl") && done < run_.planned_epochs()) {
+      note(fmt::format("metrics.jsonl tells of {} of {}.", done, counted(run_.planned_epochs(), "epoch")));
+    }
   }
 
   RunData run_;
 };
 
 }  // namespace
+
+std::string RunData::name() const {
+  const fs::path path = fs::absolute(folder).lexically_normal();  // "runs/mine/" and "." have no last part
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
 
 std::string RunData::setting(const std::string& key) const {
   for (const auto& [name, value] : config) {
@@ -262,18 +272,30 @@ std::string RunData::setting(const std::string& key) const {
   return "";
 }
 
+std::string RunData::progress() const {
+  const int64_t planned = planned_epochs();
+  return planned > 0 ? fmt::format("{} of {} done", epochs.size(), counted(planned, "epoch"))
+                     : counted(epochs.size(), "epoch") + " done";
+}
+
 int64_t RunData::planned_epochs() const {
   return std::strtoll(setting("train.epochs").c_str(), nullptr, 10) +
          std::strtoll(setting("train.pretrain").c_str(), nullptr, 10);
 }
 
-std::vector<double> RunData::by_epoch(const std::string& pointer) const {
+std::vector<double> RunData::by_epoch(const std::string& pointer, double factor) const {
   std::vector<double> values;
-  for (const json& line : epochs) values.push_back(number_at(line, pointer));
+  for (const json& line : epochs) values.push_back(factor * number_at(line, pointer));
   return values;
 }
 
 std::vector<double> RunData::epoch_numbers() const { return by_epoch("/epoch"); }
+
+std::vector<std::pair<std::string, std::string>> config_entries(const std::string& yaml) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  flatten("", YAML::Load(yaml), 3, entries);
+  return entries;
+}
 
 RunData read_run(const std::string& folder) {
   if (!fs::is_directory(folder))

@@ -36,20 +36,26 @@ struct RunData {
   int64_t results_epoch = 0;        // the epoch after which the results were taken; 0: the end of the run
   std::vector<NamedScores> scores;  // ID test images first, then at least one OOD set; or none
   std::optional<double> threshold;  // the detector's
-  bool has_detector = false;
-  std::vector<Sheet> mined, test;                                 // by epoch; by name
+  bool has_detector = false;        // maybe a damaged one
+  std::vector<Sheet> mined, test;   // by epoch; by name
   std::vector<std::pair<std::string, std::string>> surroundings;  // version and machine
 
+  std::string name() const;                           // the folder's own
   std::string setting(const std::string& key) const;  // of the config, empty where it is unknown
   int64_t planned_epochs() const;                     // 0 where it is unknown
-  bool finished() const { return has_detector && static_cast<int64_t>(epochs.size()) >= planned_epochs(); }
+  bool finished() const { return has_detector; }      // training writes it last
+  std::string progress() const;                       // "3 of 10 epochs done"
 
-  // A figure of every epoch by its JSON pointer, as in "/mining/spread"; NaN where there is none.
-  std::vector<double> by_epoch(const std::string& pointer) const;
+  // A figure of every epoch by its JSON pointer, as in "/mining/spread", times the factor; NaN where there is
+  // none.
+  std::vector<double> by_epoch(const std::string& pointer, double factor = 1) const;
   std::vector<double> epoch_numbers() const;
 };
 
 // A folder that holds nothing of a run is an Error.
 RunData read_run(const std::string& folder);
+
+// Every key of a config with its value as text, as RunData::config has them.
+std::vector<std::pair<std::string, std::string>> config_entries(const std::string& yaml);
 
 }  // namespace poem

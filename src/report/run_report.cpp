@@ -13,16 +13,13 @@
 #include "report/epoch_plot.h"
 #include "report/html.h"
 #include "report/page.h"
+#include "report/words.h"
 
 namespace poem {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-std::string percent(double share) {
-  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "–";
-}
 
 double share_from(const std::vector<float>& ascending, double threshold) {
   const auto first = std::lower_bound(ascending.begin(), ascending.end(), threshold);
@@ -32,12 +29,12 @@ double share_from(const std::vector<float>& ascending, double threshold) {
 std::string words_on_sets(const std::vector<std::pair<std::string, double>>& rejected) {
   double mean = 0;
   for (const auto& [name, share] : rejected) mean += share / static_cast<double>(rejected.size());
-  std::string text = percent(mean) + " of the OOD images";
+  std::string text = percent_text(mean) + " of the OOD images";
   if (rejected.size() == 1) return text + fmt::format(" ({})", rejected[0].first);
   const auto worst = std::min_element(rejected.begin(), rejected.end(),
                                       [](const auto& a, const auto& b) { return a.second < b.second; });
   return text + fmt::format(", the mean over {} sets; worst on {}, of which it rejects {}", rejected.size(),
-                            worst->first, percent(worst->second));
+                            worst->first, percent_text(worst->second));
 }
 
 // What the detector does at its own threshold or, where the scores are not known, at 95 % of ID images kept.
@@ -47,27 +44,35 @@ std::string words_on_results(const RunData& run) {
   if (run.threshold && !run.scores.empty()) {
     for (size_t i = 1; i < run.scores.size(); ++i)
       rejected.emplace_back(run.scores[i].name, 1 - share_from(run.scores[i].scores, *run.threshold));
-    text = fmt::format("At its threshold the detector keeps {} of the ID test images and rejects {}.",
-                       percent(share_from(run.scores[0].scores, *run.threshold)), words_on_sets(rejected));
+    text =
+        fmt::format("At its threshold the detector keeps {} of the ID test images and rejects {}.",
+                    percent_text(share_from(run.scores[0].scores, *run.threshold)), words_on_sets(rejected));
   } else {
     for (const SetResult& set : run.results->sets) rejected.emplace_back(set.name, 1 - set.metrics.fpr95);
-    text = fmt::format("With a threshold that keeps 95 % of the ID test images it rejects {}.",
-                       words_on_sets(rejected));
+    text =
+        fmt::format("{} a threshold that keeps {} of the ID test images it rejects {}.",
+                    run.results_epoch > 0 ? fmt::format("After epoch {}, with", run.results_epoch) : "With",
+                    percent_text(0.95, 0), words_on_sets(rejected));
   }
-  if (run.results->id_accuracy)
-    text +=
-        fmt::format(" It names the right class of {} of the ID images.", percent(*run.results->id_accuracy));
+  if (run.results->id_accuracy) {
+    text += fmt::format(" It names the right class of {} of the ID images.",
+                        percent_text(*run.results->id_accuracy));
+  }
   if (run.results->mean.auroc <= 0.5) text += " Its scores tell ID from OOD no better than chance.";
   return text;
 }
 
-// Names and JSON pointers of figures that every epoch may have.
-using Curves = std::vector<std::pair<const char*, const char*>>;
+// A figure that every epoch may have, by its JSON pointer.
+struct Curve {
+  const char *label, *pointer;
+  double factor = 1;
+};
+using Curves = std::vector<Curve>;
 
 void add_curves(json& grid, const RunData& run, const char* title, const json& y_axis, const Curves& curves) {
   std::vector<EpochSeries> series;
-  for (const auto& [label, pointer] : curves)
-    series.push_back({label, run.epoch_numbers(), run.by_epoch(pointer)});
+  for (const auto& [label, pointer, factor] : curves)
+    series.push_back({label, run.epoch_numbers(), run.by_epoch(pointer, factor)});
   add_epoch_plot(grid["pieces"], title, y_axis, series);
 }
 
@@ -79,13 +84,39 @@ void draw_grid(Page& page, const char* title, const json& grid) {
   page.draw(grid);
 }
 
+// One row a set and one for their mean.
+std::string results_table(const RunData& run) {
+  const Results& results = *run.results;
+  Table table{fmt::format("Figures on the test sets{}, in percent",
+                          run.results_epoch > 0 ? fmt::format(" after epoch {}", run.results_epoch) : ""),
+              {{"set", true},
+               {"FPR95"},
+               {"AUROC"},
+               {"AUPR-in"},
+               {"AUPR-out"},
+               {"detection error"},
+               {"ID images"},
+               {"OOD images"}},
+              {}};
+  const auto add = [&](const std::string& name, const OodMetrics& m, const std::string& id,
+                       const std::string& ood) {
+    table.rows.push_back({name, in_percent(m.fpr95), in_percent(m.auroc), in_percent(m.aupr_in),
+                          in_percent(m.aupr_out), in_percent(m.detection_error), id, ood});
+  };
+  for (const auto& [name, m] : results.sets)
+    add(name, m, std::to_string(m.id_count), std::to_string(m.ood_count));
+  add("mean", results.mean, "", "");
+  std::string html = html_table(table);
+  if (results.id_accuracy)
+    html += html_paragraph(fmt::format("ID accuracy {}.", percent_text(*results.id_accuracy, 2)));
+  return html;
+}
+
 void add_verdict(Page& page, const RunData& run) {
   page.section("Verdict");
   page.add(html_paragraph(verdict(run), "verdict"));
   page.add(html_notes(run.notes));
-  if (run.results) page.add(results_table(*run.results));
-  if (run.results_epoch > 0)
-    page.add(html_paragraph(fmt::format("Figures after epoch {}.", run.results_epoch), "quiet"));
+  if (run.results) page.add(results_table(run));
 }
 
 void add_scores(Page& page, const RunData& run) {
@@ -101,12 +132,21 @@ void add_scores(Page& page, const RunData& run) {
   page.draw(piece);
 }
 
+// Without outliers L_reg is 0 in every epoch, and the loss is that of the classes alone.
+bool is_regularised(const RunData& run) {
+  const std::vector<double> values = run.by_epoch("/regularisation");
+  return std::any_of(values.begin(), values.end(), [](double v) { return std::isfinite(v) && v != 0; });
+}
+
 void add_training(Page& page, const RunData& run) {
   json grid = new_grid();
-  add_curves(grid, run, "Loss", {{"label", "loss"}},
-             {{"whole", "/loss"}, {"classification", "/classification_loss"}});
-  add_curves(grid, run, "Regularisation, before its weight β", {{"label", "L_reg"}},
-             {{"regularisation", "/regularisation"}});
+  Curves losses = {{"total", "/loss"}};
+  if (is_regularised(run)) losses.push_back({"classification", "/classification_loss"});
+  add_curves(grid, run, "Loss", {{"label", "loss"}}, losses);
+  if (is_regularised(run)) {
+    add_curves(grid, run, "Regularisation, before its weight β", {{"label", "L_reg"}},
+               {{"regularisation", "/regularisation"}});
+  }
   add_curves(grid, run, "Energy while training", {{"label", "E(x)"}},
              {{"ID images", "/id_energy"}, {"mined outliers", "/outlier_energy"}});
   add_curves(grid, run, "Accuracy", share_axis("accuracy"),
@@ -153,8 +193,8 @@ json composition(const RunData& run) {
 
 void add_mining(Page& page, const RunData& run) {
   json grid = new_grid();
-  add_curves(grid, run, "Distance from the boundary", {{"label", "mean |wᵀφ|"}, {"low", 0}},
-             {{"mined set", "/mining/mined_abs_logit"}, {"pool", "/mining/pool_abs_logit"}});
+  add_curves(grid, run, "Boundary score, 0 at the boundary", boundary_axis(),
+             {{"mined set", "/mining/mined_abs_logit", -1}, {"pool", "/mining/pool_abs_logit", -1}});
   add_curves(grid, run, "Taken for outliers by the draw", share_axis("mean sigmoid(wᵀφ)"),
              {{"mined set", "/mining/mined_p_outlier"}, {"pool", "/mining/pool_p_outlier"}});
   add_curves(
@@ -248,9 +288,9 @@ void add_time(Page& page, const RunData& run) {
   if (run.epochs.empty()) return;
   json bars = {{"kind", "bars"}, {"title", "Seconds by phase, whole run"}};
   json seconds = json::array();
-  for (const auto& [name, pointer] : kPhases) {
-    bars["names"].push_back(name);
-    seconds.push_back(total(run, pointer));
+  for (const Curve& phase : kPhases) {
+    bars["names"].push_back(phase.label);
+    seconds.push_back(total(run, phase.pointer));
   }
   bars["x"] = {{"label", "seconds"}};
   bars["series"] = {{{"label", "seconds"}, {"values", seconds}}};
@@ -287,53 +327,28 @@ bool is_report(const std::string& path) {
 }  // namespace
 
 std::string verdict(const RunData& run) {
-  if (run.results && run.results_epoch == 0) return words_on_results(run);
-  const std::string state = run.finished() ? "The run is finished"
-                                           : fmt::format("The run is not finished: {} of {} epochs are done",
-                                                         run.epochs.size(), run.planned_epochs());
-  if (run.results)
-    return fmt::format("{}. {} These are the figures after epoch {}.", state, words_on_results(run),
-                       run.results_epoch);
+  const std::string state =
+      run.finished() ? "" : fmt::format("The run is not finished: {}, no detector yet. ", run.progress());
+  if (run.results) return state + words_on_results(run);
   const std::vector<double> accuracy = run.by_epoch("/validation_accuracy");
-  std::string text = state + "; there are no figures on test sets";
-  if (!accuracy.empty() && std::isfinite(accuracy.back()))
-    text += fmt::format(". On held-out ID images it names the right class of {}", percent(accuracy.back()));
-  return text + ".";
-}
-
-std::string results_table(const Results& results) {
-  Table table{"Figures on the test sets, in percent",
-              {{"set", true},
-               {"FPR95"},
-               {"AUROC"},
-               {"AUPR-in"},
-               {"AUPR-out"},
-               {"detection error"},
-               {"ID images"},
-               {"OOD images"}},
-              {}};
-  const auto add = [&](const std::string& name, const OodMetrics& m, const std::string& id,
-                       const std::string& ood) {
-    table.rows.push_back({name, in_percent(m.fpr95), in_percent(m.auroc), in_percent(m.aupr_in),
-                          in_percent(m.aupr_out), in_percent(m.detection_error), id, ood});
-  };
-  for (const auto& [name, m] : results.sets)
-    add(name, m, std::to_string(m.id_count), std::to_string(m.ood_count));
-  add("mean", results.mean, "", "");
-  std::string html = html_table(table);
-  if (results.id_accuracy)
-    html += html_paragraph(fmt::format("ID accuracy {} %.", in_percent(*results.id_accuracy)));
-  return html;
+  std::string text = state + "There are no figures on test sets.";
+  if (!accuracy.empty() && std::isfinite(accuracy.back())) {
+    text +=
+        fmt::format(" On held-out ID images it names the right class of {}.", percent_text(accuracy.back()));
+  }
+  return text;
 }
 
 std::string run_report(const RunData& run) {
-  const std::string name = fs::path(run.folder).lexically_normal().filename().string();
+  const auto known = [&](const char* key) {
+    const std::string value = run.setting(key);
+    return value.empty() ? "?" : value;
+  };
   double seconds = 0;
-  for (const auto& phase : kPhases) seconds += total(run, phase.second);
-  Page page("Run " + (name.empty() ? run.folder : name),
-            fmt::format("{} · {} · seed {} · {} epochs in {}", run.setting("mining.miner"),
-                        run.setting("network.name"), run.setting("seed"), run.epochs.size(),
-                        duration_text(seconds)),
+  for (const Curve& phase : kPhases) seconds += total(run, phase.pointer);
+  Page page("Run " + run.name(),
+            fmt::format("{} · {} · seed {} · {} in {}", known("mining.miner"), known("network.name"),
+                        known("seed"), counted(run.epochs.size(), "epoch"), duration_text(seconds)),
             {"run.js"});
   add_verdict(page, run);
   add_scores(page, run);

@@ -14,9 +14,6 @@ std::string run_report(const RunData& run);
 // One sentence or two on how the run did, from its figures.
 std::string verdict(const RunData& run);
 
-// "Figures on the test sets, in percent", one row a set and one for their mean.
-std::string results_table(const Results& results);
-
 // The page that every run leaves: FOLDER/report.html.
 std::string report_path(const std::string& folder);
 void write_run_report(const std::string& folder);

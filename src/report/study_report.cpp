@@ -9,9 +9,11 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "report/html.h"
 #include "report/page.h"
 #include "report/run_report.h"
+#include "report/words.h"
 #include "study/differences.h"
 #include "study/study_table.h"
 
@@ -25,9 +27,12 @@ const StudyColumn& fpr95() {
   return column;
 }
 
+std::string mean_digits(const Summary& summary) {
+  return summary.mean ? fmt::format("{:.2f}", *summary.mean) : "–";
+}
+
 std::string mean_text(const Summary& summary) {
-  return summary.deviation ? fmt::format("{:.2f} ± {:.2f}", *summary.mean, *summary.deviation)
-                           : fmt::format("{:.2f}", *summary.mean);
+  return mean_digits(summary) + (summary.deviation ? fmt::format(" ± {:.2f}", *summary.deviation) : "");
 }
 
 // "CIFAR-10: " where a study has settings.
@@ -47,23 +52,80 @@ std::vector<std::string> names_of(const Study& study, const std::vector<size_t>&
   return names;
 }
 
-// "POEM has the lowest FPR95, 2.54 ± 0.56 %; …"
+// Over the seeds that have the figure, as the differences are.
+Summary summary_of(const StudyRecord& record, size_t setting, size_t method) {
+  std::vector<double> values;
+  for (const CellResult& cell : record.results.cells) {
+    if (cell.setting != setting || cell.method != method) continue;
+    if (const auto value = column_value(cell, fpr95())) values.push_back(*value);
+  }
+  return summarise(values);
+}
+
+// What an outcome rests on: how the best compares with each other method, over the seeds that both have.
+struct Outcome {
+  std::vector<size_t> level;  // the best and those with as many seeds and a mean that looks the same
+  std::vector<size_t> better, worse, close, open;  // told apart or not; by too few seeds
+  std::vector<size_t> without;                     // no seed in common with the best
+  size_t seeds = 0;                                // of the best
+  bool others_have_fewer = false;
+};
+
+Outcome outcome_of(const StudyRecord& record, size_t setting, const Differences& differences) {
+  const Summary best = summary_of(record, setting, differences.best);
+  Outcome outcome;
+  outcome.seeds = best.seeds;
+  for (size_t method = 0; method < record.study.methods.size(); ++method) {
+    const Summary summary = summary_of(record, setting, method);
+    const auto other = std::find_if(differences.others.begin(), differences.others.end(),
+                                    [&](const Difference& d) { return d.method == method; });
+    outcome.others_have_fewer = outcome.others_have_fewer || (summary.mean && summary.seeds < best.seeds);
+    if (mean_digits(summary) == mean_digits(best) && summary.seeds == best.seeds) {
+      outcome.level.push_back(method);
+    } else if (other == differences.others.end()) {
+      outcome.without.push_back(method);
+    } else if (other->told_apart()) {
+      (other->mean > 0 ? outcome.worse : outcome.better).push_back(method);
+    } else {
+      (other->seeds > 2 ? outcome.close : outcome.open).push_back(method);
+    }
+  }
+  return outcome;
+}
+
+// "; the seeds do not tell it from random"
+std::string words_on_chance(const Study& study, const Outcome& outcome) {
+  const char* it = outcome.level.size() > 1 ? "them" : "it";
+  std::string text;
+  const auto add = [&](const std::vector<size_t>& methods, const std::string& words) {
+    if (!methods.empty()) text += fmt::format("; {} {}", words, listed(names_of(study, methods)));
+  };
+  add(outcome.better, "lower over the seeds in common, by more than these explain:");
+  add(outcome.close, fmt::format("the seeds do not tell {} from", it));
+  add(outcome.open, fmt::format("too few seeds to tell {} from", it));
+  if (text.empty() && !outcome.worse.empty())
+    text = "; every other method compared is worse by more than the seeds explain";
+  add(outcome.without, "not compared, as no seed is in common:");
+  return text;
+}
+
+// "POEM has the lowest mean FPR95, 2.54 ± 0.56 %; …"
 std::string verdict_of(const StudyRecord& record, size_t setting) {
   const Study& study = record.study;
-  const auto found = differences_from_best(study, record.results.cells, setting, fpr95());
-  if (!found) return "";
-  const Summary best = summarise(record.results.cells, setting, found->best, fpr95());
-  std::string text = fmt::format("{}{} has the lowest mean FPR95, {} %", setting_prefix(study, setting),
-                                 study.methods[found->best].name, mean_text(best));
-  std::vector<size_t> close;
-  bool known = false;
-  for (const Difference& other : found->others) {
-    known = known || other.half;
-    if (!other.told_apart()) close.push_back(other.method);
-  }
-  if (!known) return text + "; with one seed nothing can be said about chance.";
-  if (close.empty()) return text + "; every method compared is worse by more than the seeds explain.";
-  return fmt::format("{}; the seeds do not tell it from {}.", text, fmt::join(names_of(study, close), ", "));
+  const auto differences = differences_from_best(study, record.results.cells, setting, fpr95());
+  if (!differences) return "";
+  const Outcome outcome = outcome_of(record, setting, *differences);
+  Summary best = summary_of(record, setting, differences->best);
+  if (outcome.level.size() > 1) best.deviation.reset();  // each has its own
+  const std::string seeds = outcome.seeds < study.seeds.size()
+                                ? fmt::format("{} of {}", outcome.seeds, counted(study.seeds.size(), "seed"))
+                                : fmt::format("all {} seeds", outcome.seeds);
+  return fmt::format(
+      "{}{} {} the lowest mean FPR95{}, {}{}{}.", setting_prefix(study, setting),
+      listed(names_of(study, outcome.level)), outcome.level.size() > 1 ? "are level at" : "has",
+      outcome.others_have_fewer ? " of the methods with " + seeds : "", with_percent_sign(mean_text(best)),
+      !outcome.others_have_fewer && outcome.seeds < study.seeds.size() ? ", over " + seeds : "",
+      words_on_chance(study, outcome));
 }
 
 void add_verdict(Page& page, const StudyRecord& record) {
@@ -80,9 +142,9 @@ void add_missing(Page& page, const StudyRecord& record) {
   const auto& missing = record.results.missing;
   if (missing.empty()) return;
   std::vector<std::string> notes = {fmt::format(
-      "This study is not complete: {} of {} cells are missing. The command that started it goes on "
-      "with them.",
-      missing.size(), missing.size() + record.results.cells.size())};
+      "This study is not complete: {} of {} {} missing. The command that started it goes on from here.",
+      missing.size(), counted(missing.size() + record.results.cells.size(), "cell"),
+      missing.size() == 1 ? "is" : "are")};
   size_t open = 0;
   for (const MissingCell& cell : missing) {
     if (cell.failure.empty()) {
@@ -127,7 +189,7 @@ Table sets_of(const StudyRecord& record, size_t setting) {
     for (const std::string& set : sets) {
       const StudyColumn column{"", set, "fpr95", "", true};
       const Summary summary = summarise(record.results.cells, setting, method, column);
-      table.rows.back().push_back(summary.mean ? mean_text(summary) : "–");
+      table.rows.back().push_back(mean_text(summary));
     }
   }
   return table;
@@ -170,15 +232,20 @@ void add_curves(Page& page, const StudyRecord& record) {
       "quiet"));
 }
 
+constexpr double kMostPoints = 100;  // two FPR95 differ by no more: what an interval says beyond is empty
+
 json interval_piece(const StudyRecord& record, size_t setting, const Differences& differences) {
   const std::string& best = record.study.methods[differences.best].name;
+  const size_t seeds = summary_of(record, setting, differences.best).seeds;
   std::vector<std::string> names;
   json middle = json::array(), low = json::array(), high = json::array();
   for (const Difference& other : differences.others) {
-    names.push_back(record.study.methods[other.method].name);
+    const bool fewer = other.seeds < seeds;
+    names.push_back(record.study.methods[other.method].name +
+                    (fewer ? fmt::format(" ({})", counted(other.seeds, "seed")) : ""));
     middle.push_back(other.mean);
-    low.push_back(other.half ? json(other.mean - *other.half) : json(nullptr));
-    high.push_back(other.half ? json(other.mean + *other.half) : json(nullptr));
+    low.push_back(other.half ? json(std::max(other.mean - *other.half, -kMostPoints)) : json(nullptr));
+    high.push_back(other.half ? json(std::min(other.mean + *other.half, kMostPoints)) : json(nullptr));
   }
   return {{"kind", "intervals"},
           {"title", titled("FPR95 compared with " + best, record.study, setting)},
@@ -187,6 +254,12 @@ json interval_piece(const StudyRecord& record, size_t setting, const Differences
           {"middle", middle},
           {"low", low},
           {"high", high}};
+}
+
+std::string words_on_seeds(size_t seeds) {
+  if (seeds == 1) return " One seed allows no interval.";
+  if (seeds == 2) return " Two seeds are too few: the intervals are wide and tell little.";
+  return seeds < 5 ? fmt::format(" With {} seeds they are wide and rough.", seeds) : "";
 }
 
 void add_differences(Page& page, const StudyRecord& record) {
@@ -201,38 +274,42 @@ void add_differences(Page& page, const StudyRecord& record) {
   page.add(html_paragraph(
       "An interval that leaves out 0 is a method that is worse than the best by more than the seeds "
       "explain; one that holds 0 may be as good."));
-  const size_t seeds = record.study.seeds.size();
   page.add(html_paragraph(
       fmt::format(
-          "Paired t-intervals of the differences over the seeds that both methods have, at 95 % for all of a "
-          "plot together (Bonferroni). They take the differences for normal, and see the seeds of training "
-          "only, not the choice of test images.{}",
-          seeds == 1  ? " One seed allows no interval."
-          : seeds < 5 ? fmt::format(" With {} seeds they are wide and rough.", seeds)
-                      : ""),
+          "Paired t-intervals of the differences over the seeds that both methods have, at {} for all of a "
+          "plot together (Bonferroni). An arrow says that one goes on beyond the plot. They take the "
+          "differences for normal, and see the seeds of training only, not the choice of test images.{}",
+          percent_text(0.95, 0), words_on_seeds(record.study.seeds.size())),
       "quiet"));
+}
+
+// Minutes of training, or seconds where no method takes two minutes, against FPR95; empty without figures.
+json time_piece(const StudyRecord& record, size_t setting) {
+  std::vector<double> times, figures;
+  std::vector<std::string> names;
+  for (size_t method = 0; method < record.study.methods.size(); ++method) {
+    const Summary time = summarise(record.results.cells, setting, method, study_column("minutes"));
+    const Summary figure = summarise(record.results.cells, setting, method, fpr95());
+    if (!time.mean || !figure.mean) continue;
+    times.push_back(*time.mean);
+    figures.push_back(*figure.mean);
+    names.push_back(record.study.methods[method].name);
+  }
+  if (names.empty()) return {};
+  const bool in_seconds = *std::max_element(times.begin(), times.end()) < 2;
+  for (double& time : times) time *= in_seconds ? 60 : 1;
+  return {{"kind", "scatter"},
+          {"title", titled("Training time and FPR95", record.study, setting)},
+          {"x", {{"label", in_seconds ? "seconds of training" : "minutes of training"}, {"low", 0}}},
+          {"y", {{"label", "FPR95 (%)"}}},
+          {"series", {{{"label", "methods"}, {"x", times}, {"y", figures}, {"names", names}}}}};
 }
 
 void add_times(Page& page, const StudyRecord& record) {
   page.section("Training time");
-  const StudyColumn minutes = study_column("minutes");
   json plots = json::array();
   for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
-    json x = json::array(), y = json::array(), names = json::array();
-    for (size_t method = 0; method < record.study.methods.size(); ++method) {
-      const Summary time = summarise(record.results.cells, setting, method, minutes);
-      const Summary figure = summarise(record.results.cells, setting, method, fpr95());
-      if (!time.mean || !figure.mean) continue;
-      x.push_back(*time.mean);
-      y.push_back(*figure.mean);
-      names.push_back(record.study.methods[method].name);
-    }
-    if (names.empty()) continue;
-    plots.push_back({{"kind", "scatter"},
-                     {"title", titled("Training time and FPR95", record.study, setting)},
-                     {"x", {{"label", "minutes of training"}, {"low", 0}}},
-                     {"y", {{"label", "FPR95 (%)"}}},
-                     {"series", {{{"label", "methods"}, {"x", x}, {"y", y}, {"names", names}}}}});
+    if (const json piece = time_piece(record, setting); !piece.is_null()) plots.push_back(piece);
   }
   if (plots.empty()) return page.add(html_paragraph("No method is finished."));
   page.draw({{"kind", "grid"}, {"pieces", plots}});
@@ -244,7 +321,7 @@ void add_times(Page& page, const StudyRecord& record) {
 
 Table cells_of(const StudyRecord& record) {
   const Study& study = record.study;
-  Table table{"Every cell, in percent", {{"method", true}}, {}, {}};
+  Table table{"Every cell, in percent or minutes", {{"method", true}}, {}, {}};
   if (!study.settings.front().name.empty()) table.columns.push_back({"setting", true});
   table.columns.push_back({"seed"});
   std::vector<StudyColumn> columns;
@@ -282,10 +359,14 @@ json curve_series(const StudyRecord& record, size_t setting) {
     json one = {{"label", record.study.methods[method].name}};
     for (const auto& [epoch, values] : by_epoch) {
       const Summary summary = summarise(values);
+      const auto edge = [&](double side) {
+        return summary.deviation ? json(std::clamp(*summary.mean + side * *summary.deviation, 0.0, 100.0))
+                                 : json(nullptr);
+      };
       one["x"].push_back(epoch);
       one["y"].push_back(*summary.mean);
-      one["low"].push_back(summary.deviation ? json(*summary.mean - *summary.deviation) : json(nullptr));
-      one["high"].push_back(summary.deviation ? json(*summary.mean + *summary.deviation) : json(nullptr));
+      one["low"].push_back(edge(-1));
+      one["high"].push_back(edge(1));
     }
     series.push_back(std::move(one));
   }
@@ -295,7 +376,8 @@ json curve_series(const StudyRecord& record, size_t setting) {
 std::string study_report(const StudyRecord& record, const std::string& file) {
   const Study& study = record.study;
   Page page(study.title,
-            fmt::format("A study of {} methods, {} seeds{}", study.methods.size(), study.seeds.size(),
+            fmt::format("A study of {}, {}{}", counted(study.methods.size(), "method"),
+                        counted(study.seeds.size(), "seed"),
                         study.settings.size() > 1 ? fmt::format(", {} settings", study.settings.size()) : ""),
             {"study.js"});
   add_verdict(page, record);

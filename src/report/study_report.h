@@ -22,7 +22,8 @@ std::string study_report_of(const std::string& folder);
 void write_study_report(const std::string& folder);  // to FOLDER/report.html
 
 // FPR95 in percent over the epochs that were evaluated: a series a method with its mean over seeds, and ± one
-// standard deviation as `low` and `high` where there are two seeds at least. Empty without curves.
+// standard deviation, as far as FPR95 goes, as `low` and `high` where there are two seeds at least. Empty
+// without curves.
 nlohmann::json curve_series(const StudyRecord& record, size_t setting);
 
 }  // namespace poem

@@ -109,12 +109,12 @@ Figure boundary_figure(const Toy& toy) {
                              {scaled(low), scaled(0), scaled(high)},
                              Ink::kText,
                              Dash::kDashed,
-                             "boundary score -|f|, not to scale"});
+                             "boundary score −|f|, not to scale"});
 
   const at::Tensor shown = toy.outliers.slice(0, 0, 4 * kShownPoints);
   Panel scores{"Boundary score against density",
                {"density of ID at the outlier", 1e-12, 1, true},
-               {"boundary score -|f(x)|", -reach, 0},
+               {"boundary score −|f(x)|", -reach, 0},
                {},
                {},
                {}};

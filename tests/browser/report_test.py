@@ -19,6 +19,7 @@ from selenium.webdriver.common.keys import Keys
 
 HOSTILE = "<marquee> '\"&"  # as the name of a test set, which holds neither '=' nor '/'
 WORSE = "</script><script>alert(1)</script><img src=x onerror=alert(2)><!-- '\"&"
+PERCENT = "\u00a0%"  # no line breaks between a figure and its sign
 CONFIG = """
 data:
   train: world:train:64
@@ -91,13 +92,13 @@ class Report:
         for name, fpr, kept, rejected in rows:
             above = sum(score >= threshold for score in self.scores[name])
             total = len(self.scores[name])
-            expected = [f"{100 * above / total:.2f} %", str(above), str(total - above)]
+            expected = [f"{100 * above / total:.2f}{PERCENT}", str(above), str(total - above)]
             check([fpr, kept, rejected] == expected,
                   f"{moved_by}: {name} at {threshold}: {fpr, kept, rejected}, not {expected}")
         above = sum(score >= threshold for score in self.scores["id"])
         sentence = self.browser.run("return document.getElementById('threshold-summary').textContent")
         total = len(self.scores["id"])
-        words = f"Keeps {100 * above / total:.1f} % of the ID images ({above} of {total})"
+        words = f"Keeps {100 * above / total:.1f}{PERCENT} of the ID images ({above} of {total})"
         check(words in sentence, f"{moved_by}: '{words}' is not in '{sentence}'")
 
 
@@ -125,6 +126,32 @@ def check_figures(browser, least):
         check(plot["width"] > 200, f'{plot["title"]}: {plot["width"]} pixels wide')
 
 
+def check_layout(browser, what):
+    """Plots of a row are level, marks stand inside the picture and none is cut, a figure and its sign stay together."""
+    ragged = browser.run("""
+        return [...document.querySelectorAll(".aligned")].flatMap((grid) => {
+          const rows = new Map();
+          for (const plot of grid.children) {
+            const row = plot.getBoundingClientRect().top;
+            rows.set(row, [...(rows.get(row) ?? []), plot]);
+          }
+          return [...rows.values()].filter((plots) => new Set(plots.map(
+            (plot) => Math.round(plot.querySelector(".picture").getBoundingClientRect().top))).size > 1)
+            .map((plots) => plots.map((plot) => plot.querySelector("figcaption").textContent).join(", "));
+        })""")
+    check(not ragged, f"{what}: not level: {ragged}")
+    cut = browser.run("""
+        return [...document.querySelectorAll(".plot .picture circle, .plot .picture .series")].filter((mark) => {
+          const frame = mark.closest("svg").getBoundingClientRect(), box = mark.getBoundingClientRect();
+          const outside = box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 ||
+            box.bottom > frame.bottom + 1;
+          return frame.width > 0 && (outside || (mark.tagName === "circle" && mark.closest("[clip-path]")));
+        }).map((mark) => mark.closest("figure").querySelector("figcaption").textContent)""")
+    check(not cut, f"{what}: marks are cut in {cut}")
+    loose = browser.run("return document.body.innerText.match(/.*[0-9] %.*/g)")
+    check(not loose, f"{what}: a line may break before % in {loose}")
+
+
 def check_plots(browser):
     """Every piece is drawn, has marks, and tells in words and as a table what it shows."""
     plots = browser.run("""
@@ -134,6 +161,7 @@ def check_plots(browser):
     for piece, count in plots:
         check(count > 0, f"piece {piece} shows nothing")
     check_figures(browser, 15)
+    check_layout(browser, "report")
     blank = browser.run("""
         return [...document.querySelectorAll(".gallery canvas")].filter((canvas) => {
           const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -156,6 +184,7 @@ def check_threshold(browser, report):
         field.send_keys(repr(value), Keys.ENTER)
         check(report.threshold() == value, f"{value!r} was typed, the threshold is {report.threshold()!r}")
         report.expect_counts("typed")
+        check_layout(browser, f"threshold {value}")
     area = browser.driver.find_element(By.CSS_SELECTOR, "rect.drag")
     seen = set()
     for offset in (-60, 15, 40):
@@ -165,7 +194,7 @@ def check_threshold(browser, report):
         seen.add(report.threshold())
         report.expect_counts("dragged")
     check(len(seen) == 3, f"dragging to three places gave thresholds {seen}")
-    button = browser.driver.find_element(By.XPATH, "//button[text()='95 % of ID kept']")
+    button = browser.driver.find_element(By.XPATH, f"//button[text()='95{PERCENT} of ID kept']")
     browser.run("arguments[0].click()", button)
     ids = sorted(report.scores["id"], reverse=True)
     last_kept = ids[-(-95 * len(ids) // 100) - 1]
@@ -191,6 +220,9 @@ def check_controls(browser):
     browser.run(press)
     down = [float(cell) for cell in browser.run(column)]
     check(up == sorted(up) and down == sorted(down, reverse=True), f"sorting gives {up} and {down}")
+    shown = browser.run("""return [...document.querySelectorAll("table.sortable")[0].querySelectorAll("th button")].filter(
+        (button) => getComputedStyle(button, "::after").opacity > 0).length""")
+    check(shown == 1, f"{shown} columns say that the table is sorted by them")
 
 
 def check_looks(browser, path):
@@ -234,6 +266,24 @@ def make_hostile(run, copy):
     (copy / "results.json").write_text(json.dumps(results))
 
 
+def check_cut_short(browser, program, run, folder):
+    """A run that was killed after its first epoch."""
+    cut = folder / "cut"
+    shutil.copytree(run, cut)
+    for name in ("results.json", "detector.safetensors", "report.html"):
+        (cut / name).unlink()
+    shutil.rmtree(cut / "scores")
+    first = (cut / "metrics.jsonl").read_text().splitlines()[0]
+    (cut / "metrics.jsonl").write_text(first + "\n")
+    poem(program, "report", cut)
+    check_unharmed(browser, cut / "report.html", "cut short")
+    words = browser.run("return document.getElementById('s1').textContent")
+    check(words.count("not finished") == 1 and f"poem train --resume {cut}" in words, f"cut short: {words}")
+    check_figures(browser, 8)
+    check_layout(browser, "cut short")
+    check_looks(browser, cut / "report.html")
+
+
 def check_size_and_speed(browser, program, run, folder):
     """6 OOD sets of 10,000 scores: written in 2 s, painted in 1 s, 8 MB at most. The best of three, and of the writing
     the processor's time: others use the machine too."""
@@ -270,6 +320,7 @@ def check_study(browser, program, folder):
     page = folder / "study/report.html"
     check_unharmed(browser, page, "study")
     check_figures(browser, 6)
+    check_layout(browser, "study")
     check_looks(browser, page)
     check(not browser.complaints(), "the study's report complains")
 
@@ -293,7 +344,9 @@ def test(program):
         check_unharmed(browser, folder / "hostile/report.html", "hostile run")
         poem(program, "report", run, folder / "hostile", "--out", folder / "compared.html")
         check_unharmed(browser, folder / "compared.html", "comparison")
+        check_layout(browser, "comparison")
         check_looks(browser, folder / "compared.html")
+        check_cut_short(browser, program, run, folder)
         check_study(browser, program, folder)
         check_size_and_speed(browser, program, run, folder)
 

@@ -30,7 +30,7 @@ expect_words letter.html "At its threshold"
 expect_ok train image.yaml --out other "${sets[@]}" --set train.epochs=1 --set mining.miner=random --seed 1
 expect_error "--out" "several runs" -- report run other
 expect_ok report run other --out both.html
-expect_words both.html "2 runs compared" "Lowest mean FPR95" mining.miner thompson random
+expect_words both.html "2 runs compared" "ean FPR95: " mining.miner thompson random
 
 # Cut short: by Ctrl-C, by what is missing, by damage. The page says so.
 "$program" --threads 2 train image.yaml --out cut --set train.epochs=100000 >"$logs/out" 2>"$logs/err" &
@@ -42,12 +42,12 @@ kill -INT $child
 code=0
 wait $child || code=$?
 expect_same $code 130
-expect_words cut/report.html "not finished" "no detector yet"
+expect_words cut/report.html "not finished" "no detector yet" "poem train --resume cut"
 cp -r run damaged
 printf 'garbage' | tee damaged/results.json damaged/scores/digits.npy damaged/gallery/mined-0001.json damaged/metrics.jsonl >damaged/detector.safetensors
 rm -r damaged/checkpoint
 expect_ok report damaged
-expect_words damaged/report.html results.json metrics.jsonl "line 1" mined-0001.json detector.safetensors "not finished"
+expect_words damaged/report.html results.json metrics.jsonl "line 1" mined-0001.json detector.safetensors "0 of 2 epochs"
 sed -i 's/^format: 1/format: 2/' damaged/config.yaml
 expect_ok report damaged
 expect_words damaged/report.html "format 2, this poem knows 1"

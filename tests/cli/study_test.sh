@@ -183,7 +183,7 @@ expect_words "$logs/err" "POEM, seed 0: training ended with exit code 2" "logs/e
 expect_words "$logs/out" "POEM" "failed"
 expect_words diverges/table.md "| POEM | failed |  | failed |" "Failed: POEM, seed 0."
 expect_same "$(wc -l <diverges/results.csv)" $((1 + 2 * 3))
-expect_words diverges/report.html "1 of 3 cells are missing" "POEM, seed 0: training ended"
+expect_words diverges/report.html "1 of 3 cells is missing" "POEM, seed 0: training ended"
 sed -i 's/1000/0.01/' diverges.yaml # mended: only that row is trained
 expect_ok study diverges.yaml --out diverges
 expect_words "$logs/err" "1 of them to train"

@@ -66,31 +66,27 @@ function sample(one) {
   return mark("path", {d: "M0 5H22", stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": dashOf(one, 0)});
 }
 
+// Points with a rim in the colour of the page, so that they stand out from cells and each other.
+function pointMarks(one, plot) {
+  const style = {...markStyle(one), d: markPath(one, plot)};
+  const rim = {...style, class: null, style: "stroke: var(--paper)", "stroke-width": style["stroke-width"] + 1.6};
+  return mark("g", {class: `ink-${one.ink}`}, mark("path", rim), mark("path", style));
+}
+
 pieces.panel = (piece) => {
   const draw = (svg, width) => {
     const plot = axes(svg, width, piece.square ? width - 4 : heightFor(width), piece.x, piece.y);
-    for (const one of piece.cells) plot.inside.append(mark("g", {class: `ink-${one.ink}`}, cellPaths(one, plot)));
-    for (const one of piece.lines) {
-      plot.inside.append(
-        mark("path", {
-          class: `series ink-${one.ink}`,
-          "stroke-dasharray": dashOf(one, 0),
-          d: linePath(plot.x, plot.y, numbers(one.x), numbers(one.y)),
-        }),
-      );
-    }
-    for (const one of piece.points) {
-      const style = markStyle(one),
-        d = markPath(one, plot);
-      const halo = mark("path", {
-        ...style,
-        d,
-        class: null,
-        style: "stroke: var(--paper)",
-        "stroke-width": style["stroke-width"] + 1.6,
+    const line = (one) =>
+      mark("path", {
+        class: `series ink-${one.ink}`,
+        "stroke-dasharray": dashOf(one, 0),
+        d: linePath(plot.x, plot.y, numbers(one.x), numbers(one.y)),
       });
-      plot.inside.append(mark("g", {class: `ink-${one.ink}`}, halo, mark("path", {...style, d})));
-    }
+    plot.inside.append(
+      ...piece.cells.map((one) => mark("g", {class: `ink-${one.ink}`}, cellPaths(one, plot))),
+      ...piece.lines.map(line),
+      ...piece.points.map((one) => pointMarks(one, plot)),
+    );
   };
   const shown = [...piece.cells, ...piece.lines, ...piece.points];
   return figure(

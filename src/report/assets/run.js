@@ -35,24 +35,26 @@ function rocSeries(label, id, ood) {
 
 const SHARE = {percent: true, low: 0, high: 1};
 
-// {tabs: [{title, series: [{label, id, ood}]}]}: ROC curves of several runs, one tab a test set.
-pieces.rocs = (piece) =>
-  draw({
+// {sets: [name], runs: [{label, id, ood: [scores, or null, one a set]}]}: ROC curves of several runs, one tab a set.
+pieces.rocs = (piece) => {
+  const runs = piece.runs.map((run) => ({...run, id: numbers(run.id)}));
+  const curves = (set, k) => ({
+    kind: "lines",
+    title: `ROC, ${set}`,
+    diagonal: true,
+    x: {...SHARE, label: "OOD taken for ID (FPR)"},
+    y: {...SHARE, label: "ID kept (TPR)"},
+    height: 340,
+    series: runs
+      .map((run, i) => (run.ood[k] ? {...rocSeries(run.label, run.id, numbers(run.ood[k])), ink: 1 + (i % 7)} : null))
+      .filter((one) => one !== null),
+  });
+  return draw({
     kind: "tabs",
     label: "Test set",
-    tabs: piece.tabs.map((tab) => ({
-      title: tab.title,
-      piece: {
-        kind: "lines",
-        title: `ROC, ${tab.title}`,
-        diagonal: true,
-        x: {...SHARE, label: "OOD taken for ID (FPR)"},
-        y: {...SHARE, label: "ID kept (TPR)"},
-        height: 340,
-        series: tab.series.map((one) => rocSeries(one.label, numbers(one.id), numbers(one.ood))),
-      },
-    })),
+    tabs: piece.sets.map((set, k) => ({title: set, piece: curves(set, k)})).filter((tab) => tab.piece.series.length),
   });
+};
 
 // {score, threshold or null, sets: [{name, scores}], ID first, scores ascending}: histograms and curves that follow
 // one threshold, moved with the slider, by dragging in a histogram, or typed.
@@ -96,7 +98,8 @@ class ThresholdState {
   }
 }
 
-function thresholdControls(state, piece) {
+// The slider and the field follow the threshold and move it.
+function thresholdInputs(state) {
   const slider = element("input", {
     type: "range",
     id: "threshold",
@@ -111,45 +114,53 @@ function thresholdControls(state, piece) {
     step: "any",
     "aria-label": "Threshold as a number",
   });
-  const button = (text, value) => {
-    const node = element("button", {type: "button"}, text);
-    node.addEventListener("click", () => state.move(value));
-    return node;
-  };
-  const summary = element("p", {id: "threshold-summary", role: "status"});
   slider.addEventListener("input", () => state.move(Number(slider.value)));
   field.addEventListener("change", () => state.move(parseFloat(field.value)));
   state.follow(slider, (threshold) => {
     slider.value = threshold;
     slider.setAttribute("aria-valuetext", shortNumber(threshold));
     if (document.activeElement !== field || Number(field.value) !== threshold) field.value = threshold;
+  });
+  return [slider, field];
+}
+
+// "Keeps 95.0 % of the ID images (190 of 200) and rejects 61.2 % of the OOD images."
+function thresholdSummary(state) {
+  const summary = element("p", {id: "threshold-summary", role: "status"});
+  state.follow(summary, () => {
     const rejected = state.sets.map((set) => 1 - state.share(set)).reduce((a, b) => a + b, 0) / state.sets.length;
     summary.replaceChildren(
       "Keeps ",
       element("strong", {}, percent(state.share(state.id))),
-      ` of the ID images (${count(state.kept(state.id))} of ` + `${count(state.id.scores.length)}) and rejects `,
+      ` of the ID images (${count(state.kept(state.id))} of ${count(state.id.scores.length)}) and rejects `,
       element("strong", {}, percent(rejected)),
       ` of the OOD images${state.sets.length > 1 ? `, the mean over ${state.sets.length} sets` : ""}.`,
     );
   });
+  return summary;
+}
+
+function thresholdControls(state, piece) {
+  const button = (text, value) => {
+    const node = element("button", {type: "button"}, text);
+    node.addEventListener("click", () => state.move(value));
+    return node;
+  };
+  const help =
+    `Images with a score (${piece.score || "score"}) of at least the threshold are taken for ID. ` +
+    "Move it with the slider, by dragging in a histogram, or type it.";
   return element(
     "div",
     {},
-    element(
-      "p",
-      {class: "quiet"},
-      `Images with a score (${piece.score || "score"}) of at least the threshold are taken for ID. ` +
-        "Move it with the slider, by dragging in a histogram, or type it.",
-    ),
+    element("p", {class: "quiet"}, help),
     element(
       "div",
       {class: "controls"},
-      slider,
-      field,
-      button("95 % of ID kept", thresholdKeeping(state.id.scores, 0.95)),
+      thresholdInputs(state),
+      button(`${percent(0.95, 0)} of ID kept`, thresholdKeeping(state.id.scores, 0.95)),
       piece.threshold === null ? null : button("the detector's own", piece.threshold),
     ),
-    summary,
+    thresholdSummary(state),
   );
 }
 
@@ -165,25 +176,10 @@ function thresholdTable(state) {
     });
     return element("tr", {}, element("th", {scope: "row", class: "text"}, set.name), Object.values(cells));
   });
-  const table = element(
-    "table",
-    {id: "threshold-table"},
-    element("caption", {}, caption),
-    element(
-      "thead",
-      {},
-      element(
-        "tr",
-        {},
-        ["set", "FPR", "taken for ID", "rejected"].map((title, i) =>
-          element("th", {scope: "col", class: i ? null : "text"}, title),
-        ),
-      ),
-    ),
-    element("tbody", {}, rows),
-  );
-  makeSortable(table);
-  return element("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption}, table);
+  const head = tableHead(["set", "FPR", "taken for ID", "rejected"], 1);
+  const table = element("table", {id: "threshold-table"}, element("caption", {}, caption), head);
+  table.append(element("tbody", {}, rows));
+  return scrolling(caption, table);
 }
 
 // A range that shows the bulk of the scores; what lies beyond counts in the outermost bars.
@@ -197,9 +193,7 @@ function bulk(state) {
 
 function scoreHistograms(state, score) {
   const range = bulk(state);
-  return element(
-    "div",
-    {class: "grid"},
+  return grid(
     state.sets.map((set) =>
       draw({
         kind: "histogram",
@@ -236,65 +230,77 @@ function dragThreshold(state, plot, range) {
   });
   plot.svg.append(line, knob, area);
   state.follow(plot.svg, (threshold) => {
-    const x = Math.min(right, Math.max(left, plot.x(threshold)));
+    const x = Math.min(right, Math.max(left, plot.x(threshold))); // one beyond the plot waits at its edge
     line.setAttribute("d", `M${x} ${top}V${bottom}`);
     knob.setAttribute("cx", x);
   });
 }
 
-// ROC, and precision against recall with ID and with OOD as what is looked for. Points mark the threshold.
+// A curve for every set; points mark the threshold. point(kept ID, kept OOD, all OOD) is a place of the curve.
+function scoreCurve(state, {title, x, y, point, diagonal}) {
+  const series = state.sets.map((set) => {
+    const points = sweep(state.id.scores, set.scores)
+      .map(([tp, fp]) => point(tp, fp, set.scores.length))
+      .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py));
+    return {label: set.name, x: points.map(([px]) => px), y: points.map(([, py]) => py)};
+  });
+  const onPlot = (plot) => {
+    const marks = series.map((one, i) => mark("circle", {class: `dot ink-${inkOf(one, i)}`, r: 4.5}));
+    plot.svg.append(...marks); // not inside the clipped box: at the corners they stay whole
+    state.follow(plot.svg, () =>
+      state.sets.forEach((set, i) => {
+        const [px, py] = point(state.kept(state.id), state.kept(set), set.scores.length);
+        fill(marks[i], {cx: plot.x(px || 0), cy: plot.y(Number.isFinite(py) ? py : 1)}, []);
+      }),
+    );
+  };
+  const axis = (label) => ({...SHARE, label});
+  return draw({kind: "lines", title, x: axis(x), y: axis(y), height: 300, series, onPlot, diagonal});
+}
+
+// ROC, and precision against recall with ID and with OOD as what is looked for.
 function scoreCurves(state) {
   const ids = state.id.scores.length;
-  const curve = (title, x, y, point, extra) => {
-    const series = state.sets.map((set) => {
-      const points = sweep(state.id.scores, set.scores)
-        .map(([tp, fp]) => point(tp, fp, set.scores.length))
-        .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py));
-      return {label: set.name, x: points.map(([px]) => px), y: points.map(([, py]) => py)};
-    });
-    const onPlot = (plot) => {
-      const marks = series.map((one, i) => mark("circle", {class: `dot ink-${inkOf(one, i)}`, r: 4.5}));
-      plot.inside.append(...marks);
-      state.follow(plot.svg, () =>
-        state.sets.forEach((set, i) => {
-          const [px, py] = point(state.kept(state.id), state.kept(set), set.scores.length);
-          fill(marks[i], {cx: plot.x(px || 0), cy: plot.y(Number.isFinite(py) ? py : 1)}, []);
-        }),
-      );
-    };
-    return draw({
-      kind: "lines",
-      title,
-      x: {...SHARE, label: x},
-      y: {...SHARE, label: y},
-      height: 300,
-      series,
-      onPlot,
-      ...extra,
-    });
-  };
-  return element(
-    "div",
-    {class: "grid"},
-    curve("ROC", "OOD taken for ID (FPR)", "ID kept (TPR)", (tp, fp, n) => [fp / n, tp / ids], {diagonal: true}),
-    curve("Precision and recall of ID", "recall: ID kept", "precision", (tp, fp) => [tp / ids, tp / (tp + fp)]),
-    curve("Precision and recall of OOD", "recall: OOD rejected", "precision", (tp, fp, n) => [
-      (n - fp) / n,
-      (n - fp) / (n - fp + ids - tp),
-    ]),
-  );
+  const curves = [
+    {
+      title: "ROC",
+      x: "OOD taken for ID (FPR)",
+      y: "ID kept (TPR)",
+      point: (tp, fp, n) => [fp / n, tp / ids],
+      diagonal: true,
+    },
+    {
+      title: "Precision and recall of ID",
+      x: "recall: ID kept",
+      y: "precision",
+      point: (tp, fp) => [tp / ids, tp / (tp + fp)],
+    },
+    {
+      title: "Precision and recall of OOD",
+      x: "recall: OOD rejected",
+      y: "precision",
+      point: (tp, fp, n) => [(n - fp) / n, (n - fp) / (n - fp + ids - tp)],
+    },
+  ];
+  return grid(curves.map((curve) => scoreCurve(state, curve)));
+}
+
+// Copies the tiles of a contact sheet onto canvases of their own.
+function cutSheet(sheet, {tile, columns}, canvases) {
+  canvases.forEach((canvas, i) => {
+    const x = (i % columns) * tile,
+      y = Math.floor(i / columns) * tile;
+    canvas.getContext("2d").drawImage(sheet, x, y, tile, tile, 0, 0, tile, tile);
+  });
 }
 
 // {title, remark, src, tile, columns, tiles: [[line of caption]]}: the tiles of a contact sheet, each with its caption.
 pieces.gallery = (piece) => {
+  const side = {width: piece.tile, height: piece.tile};
   const canvases = piece.tiles.map((lines, i) =>
-    element("canvas", {
-      width: piece.tile,
-      height: piece.tile,
-      role: "img",
-      "aria-label": lines.join(", ") || `image ${i + 1}`,
-    }),
+    element("canvas", {...side, role: "img", "aria-label": lines.join(", ") || `image ${i + 1}`}),
   );
+  const caption = (lines) => lines.map((line) => element("span", {}, line));
   const whole = element(
     "figure",
     {class: "gallery"},
@@ -303,33 +309,11 @@ pieces.gallery = (piece) => {
     element(
       "ul",
       {},
-      piece.tiles.map((lines, i) =>
-        element(
-          "li",
-          {},
-          canvases[i],
-          lines.map((line) => element("span", {}, line)),
-        ),
-      ),
+      piece.tiles.map((lines, i) => element("li", {}, canvases[i], caption(lines))),
     ),
   );
   const sheet = new Image();
-  sheet.onload = () =>
-    canvases.forEach((canvas, i) =>
-      canvas
-        .getContext("2d")
-        .drawImage(
-          sheet,
-          (i % piece.columns) * piece.tile,
-          Math.floor(i / piece.columns) * piece.tile,
-          piece.tile,
-          piece.tile,
-          0,
-          0,
-          piece.tile,
-          piece.tile,
-        ),
-    );
+  sheet.onload = () => cutSheet(sheet, piece, canvases);
   sheet.onerror = () =>
     whole.append(element("p", {class: "note"}, "This sheet's picture cannot be shown: it is damaged."));
   sheet.src = piece.src;

@@ -1,41 +1,53 @@
 // Pieces of a study's report beside those of report.js.
 
+// The axis of intervals: all of them where they are not much longer than the differences of their middles, else enough
+// to tell the middles apart. What reaches beyond ends in an arrow.
+function intervalAxis(axis, middle, low, high) {
+  const [first, last] = extent([middle, [0]]);
+  const [lowest, highest] = extent([low, high, middle, [0]]);
+  const room = 0.5 * (last - first) || highest - lowest;
+  return fitAxis(axis, [[Math.max(lowest, first - room), Math.min(highest, last + room)]]);
+}
+
+// A line from one end to the other; a bar ends it, or an arrow at the edge of the box.
+function intervalPath(x, y, low, high, {left, right}) {
+  const end = (at) => {
+    if (at < left) return `M${left + 6} ${y - 5}L${left} ${y}L${left + 6} ${y + 5}`;
+    if (at > right) return `M${right - 6} ${y - 5}L${right} ${y}L${right - 6} ${y + 5}`;
+    return `M${at} ${y - 5}V${y + 5}`;
+  };
+  return `M${Math.max(left, x(low))} ${y}H${Math.min(right, x(high))}${end(x(low))}${end(x(high))}`;
+}
+
 // {title, x, names: [..], middle: [..], low: [..], high: [..]}: a point and an interval for every name, against a line at
 // 0. An interval that is not known (null) leaves the point alone.
 pieces.intervals = (piece) => {
-  const middle = numbers(piece.middle), low = numbers(piece.low), high = numbers(piece.high);
-  const xAxis = fitAxis(piece.x, [middle, low, high, [0]]);
-  const row = 24;
+  const middle = numbers(piece.middle),
+    low = numbers(piece.low),
+    high = numbers(piece.high);
+  const xAxis = intervalAxis(piece.x, middle, low, high);
   const draw = (svg, width) => {
-    const longest = Math.max(...piece.names.map((name) => name.length), 1);
-    const left = Math.min(0.4 * width, 12 + 7 * longest), height = row * piece.names.length + 49, bottom = height - 40;
-    const x = scale(xAxis, left, width - 12);
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    for (const tick of ticks(xAxis.low, xAxis.high, false, Math.max(2, Math.floor((width - left) / 80)))) {
-      svg.append(mark("path", {class: "grid-line", d: `M${x(tick)} 4V${bottom}`}),
-                 mark("text", {x: x(tick), y: bottom + 16, "text-anchor": "middle"}, tickText(xAxis, tick)));
-    }
-    svg.append(mark("path", {class: "diagonal", d: `M${x(0)} 4V${bottom}`}));
-    const letters = Math.floor((left - 12) / 6.5);
-    piece.names.forEach((name, k) => {
-      const y = 4 + row * (k + 0.5);
-      const shown = name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+    const {x, y, box} = namedRows(svg, width, piece.names, 24, xAxis);
+    svg.append(mark("path", {class: "diagonal", d: `M${x(0)} ${box.top}V${box.bottom}`}));
+    piece.names.forEach((_, k) => {
       const group = mark("g", {class: "ink-1"});
-      if (Number.isFinite(low[k])) {
-        group.append(mark("path", {class: "series", d: `M${x(low[k])} ${y - 5}V${y + 5}M${x(low[k])} ${y}H${x(high[k])}` +
-                                                       `M${x(high[k])} ${y - 5}V${y + 5}`}));
-      }
-      group.append(mark("circle", {class: "dot", cx: x(middle[k]), cy: y, r: 4}));
-      svg.append(mark("text", {x: left - 6, y: y + 4, "text-anchor": "end"}, shown), group);
+      if (Number.isFinite(low[k]))
+        group.append(mark("path", {class: "series", d: intervalPath(x, y(k), low[k], high[k], box)}));
+      group.append(mark("circle", {class: "dot", cx: x(middle[k]), cy: y(k), r: 4}));
+      svg.append(group);
     });
-    svg.append(mark("path", {class: "axis", d: `M${left} ${bottom}H${width - 12}`}),
-               mark("text", {x: (left + width) / 2, y: height - 5, "text-anchor": "middle"}, piece.x.label ?? ""));
   };
-  return figure({
-    title: piece.title,
-    description: piece.description ?? `${piece.title}. ${piece.names.map((name, k) => `${name}: ${shortNumber(middle[k])}` +
-      (Number.isFinite(low[k]) ? ` (${shortNumber(low[k])} to ${shortNumber(high[k])})` : "")).join("; ")}.`,
-    table: () => ({columns: ["name", "difference", "from", "to"],
-                   rows: piece.names.map((name, k) => [name, middle[k], low[k], high[k]])}),
-  }, draw);
+  const range = (k) => (Number.isFinite(low[k]) ? ` (${shortNumber(low[k])} to ${shortNumber(high[k])})` : "");
+  const words = piece.names.map((name, k) => `${name}: ${shortNumber(middle[k])}${range(k)}`);
+  return figure(
+    {
+      title: piece.title,
+      description: piece.description ?? `${piece.title}. ${words.join("; ")}.`,
+      table: () => ({
+        columns: ["name", "difference", "from", "to"],
+        rows: piece.names.map((name, k) => [name, middle[k], low[k], high[k]]),
+      }),
+    },
+    draw,
+  );
 };
