@@ -8,7 +8,7 @@
 
 namespace poem::bench {
 
-// Each side takes the better part of a minute, so it is timed once.
+// Each side takes ten to twenty seconds, so it is timed once.
 POEM_BENCH(scores) {
   constexpr int64_t kTrain = 50000, kRows = 50000, kWidth = 342, kClasses = 10, kBlock = 2048;
   Stream stream(1, "bench");

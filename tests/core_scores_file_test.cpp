@@ -38,7 +38,7 @@ TEST_F(ScoresFile, CsvIsItsLastColumn) {
   EXPECT_EQ(read_scores(written("c.csv", "score\n1;2\n3\t4")), (Scores{2, 4}));
 }
 
-TEST_F(ScoresFile, NpyOfAnyTypeAndShapeIsFlattened) {
+TEST_F(ScoresFile, NpyOfAnyType) {
   const std::string path = folder_ / "a.npy";
   for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kInt, at::kLong, at::kByte}) {
     write_npy(path, at::arange(6).reshape({6, 1}).to(type));

@@ -32,6 +32,7 @@ TEST(Nearest, MayNameTheLastComponentAlone) {
 TEST(Nearest, IsNothingWhereMoreThanHalfDiffers) {
   const Names keys = {"score", "train.epochs", "train.batch", "network.width"};
   EXPECT_EQ(nearest("dropout", keys), Names{});
+  EXPECT_FALSE(nearest("dropout", keys, /*far=*/true).empty());
   EXPECT_EQ(nearest("train.warp", keys), Names{}) << "a shared section makes nobody near";
   EXPECT_EQ(nearest("ab", {"ax"}), Names{"ax"});
   EXPECT_EQ(nearest("ab", {"xyb"}), Names{});

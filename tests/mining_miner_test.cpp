@@ -309,7 +309,7 @@ TEST(ThompsonMiner, SpreadIsTheStandardDeviationUnderThePosterior) {
   EXPECT_NEAR(sum / kEpochs / expected, 0.9650, 0.02);
 }
 
-TEST(MeanMiner, RanksByThePosteriorsMeanWithoutADraw) {
+TEST(MeanMiner, ChoosesByThePosteriorsMeanAndTellsHowMuchADrawWouldMatter) {
   const std::vector<double> w = {1, -2, 0.5, 3, 0, -1};
   const Posterior posterior = concentrated(w, 0.5);
   const std::vector<Crop> pool = numbered(500);
@@ -325,10 +325,24 @@ TEST(MeanMiner, RanksByThePosteriorsMeanWithoutADraw) {
   EXPECT_TRUE(miner->uses_posterior());
   const Mined mined = mine(*miner, {pool, 40, 0, made_up, &posterior, 1, 0}, {});
   EXPECT_EQ(indices(pool, mined.crops), brute_force(pool, rank, 40, 0));
-  EXPECT_FALSE(mined.diagnostics.spread.has_value());
-  EXPECT_FALSE(mined.diagnostics.draw_overlap.has_value());
+  const Mined drawn = mine(*make_miner("thompson"), {pool, 40, 0, made_up, &posterior, 1, 0}, {});
+  EXPECT_DOUBLE_EQ(*mined.diagnostics.spread, *drawn.diagnostics.spread);
+  EXPECT_GT(*mined.diagnostics.draw_overlap, 0);
+  EXPECT_LT(*mined.diagnostics.draw_overlap, 1);
   EXPECT_EQ(indices(pool, mine(*miner, {pool, 40, 0, made_up, &posterior, 2, 7}, {}).crops),
             indices(pool, mined.crops));  // neither seed nor epoch matter
+}
+
+TEST(MeanMiner, TakesChanceForThePriorsMeanAndNotTheFirstOfThePool) {
+  const Posterior prior(Statistics(kFeatures), {});
+  const std::vector<Crop> pool = numbered(500);
+  const auto chosen = [&](uint64_t seed) {
+    return indices(pool, mine(*make_miner("mean"), {pool, 100, 0, made_up, &prior, seed, 0}, {}).crops);
+  };
+  const std::vector<int64_t> one = chosen(1);
+  EXPECT_NE(one, chosen(2));
+  // Of 100 at random of 500 about half lie in the first half: 50, with a standard deviation of 4.5.
+  EXPECT_NEAR(std::count_if(one.begin(), one.end(), [](int64_t i) { return i < 250; }), 50, 23);
 }
 
 MiningTask scored(const std::vector<Crop>& pool, int64_t select, double skip) {

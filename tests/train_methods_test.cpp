@@ -197,5 +197,20 @@ TEST(Evaluation, EveryFewEpochsGoesIntoTheMetrics) {
   EXPECT_EQ(read_file(folder / "run/detector.safetensors"), read_file(folder / "blind/detector.safetensors"));
 }
 
+TEST(Evaluation, CountsTheEpochsAfterPretraining) {
+  TemporaryFolder folder;
+  Config config = base({"objective.name=sofl", "mining.miner=random", "train.pretrain=3", "train.epochs=2",
+                        "train.evaluate_every=2"});
+  config.data.test = "world:test:40";
+  config.data.ood = {"digits=world:digits:30"};
+  ASSERT_TRUE(start_run(config, folder / "run", false, kCpu).finished);
+  std::istringstream lines(read_file(folder / "run/metrics.jsonl"));
+  int epoch = 0;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(nlohmann::json::parse(line).contains("results"), ++epoch == 5);
+  }
+  EXPECT_EQ(epoch, 5);
+}
+
 }  // namespace
 }  // namespace poem

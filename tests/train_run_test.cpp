@@ -202,11 +202,12 @@ TEST(Run, TestSetsThatDoNotFitAreErrorsBeforeTraining) {
 
 TEST(Run, WhatIsNoRunIsAnError) {
   TemporaryFolder folder;
-  folder.put("photos/a", "x");
+  folder.put("photos/a.yaml", "x");
   expect_error([&] { resume_run(folder / "photos", kCpu); }, {"photos", "is not a run"});
   expect_error([&] { resume_run(folder / "none", kCpu); }, {"none", "is not a run"});
   expect_error([&] { detector_path(folder / "photos"); }, {"photos", "is not a run"});
-  expect_error([&] { detector_path(folder / "photos/a"); }, {"photos/a", "neither a run nor a detector"});
+  expect_error([&] { detector_path(folder / "photos/a.yaml"); },
+               {"photos/a.yaml", "neither a run nor a detector"});
   folder.put("photos/b.safetensors", "x");
   EXPECT_EQ(detector_path(folder / "photos/b.safetensors"), folder / "photos/b.safetensors");
 }

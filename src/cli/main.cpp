@@ -36,6 +36,10 @@ void add_overrides(CLI::App& command, std::vector<std::string>& set) {
       ->type_name("S");
 }
 
+std::string default_folder(const std::string& file) {
+  return "runs/" + std::filesystem::path(file).stem().string();
+}
+
 void add_balance(CLI::App& command, std::string& balance, uint64_t& seed) {
   command
       .add_option("--balance", balance,
@@ -93,7 +97,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     help += " " + command->get_name();
   }
   help += " --help";
-  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  unknown.erase(std::remove(unknown.begin(), unknown.end(), "--"), unknown.end());
   if (unknown.empty()) return fmt::format("{} ({})", error.what(), help);
   const std::string name = unknown[0].substr(0, unknown[0].find('='));
   if (name[0] == '-') {

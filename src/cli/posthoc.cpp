@@ -82,11 +82,12 @@ std::vector<std::string> earlier_scores(const std::string& out) {
 // Scores that are there beside the new results, and are not theirs, would be taken for theirs.
 void remove_earlier(const std::vector<std::string>& earlier, const Outputs& outputs) {
   const std::vector<std::string> kept = outputs.all();
-  std::error_code ignored;  // a folder that holds anything else stays
   for (const std::string& path : earlier) {
     if (std::find(kept.begin(), kept.end(), path) != kept.end()) continue;
-    fs::remove(path);
-    fs::remove(fs::path(path).parent_path(), ignored);
+    std::error_code problem, ignored;
+    fs::remove(path, problem);
+    if (problem) spdlog::warn("{} is of earlier results and cannot be removed: {}", path, problem.message());
+    fs::remove(fs::path(path).parent_path(), ignored);  // a folder that holds anything else stays
   }
 }
 

@@ -35,7 +35,8 @@ struct Options {
               "the same command tries again");
 }
 
-void run(const Options& options, const CommonOptions& common) {
+void run(Options options, const CommonOptions& common) {
+  if (options.out.empty()) options.out = default_folder(options.file);
   StudyOptions study_options{options.out, static_cast<size_t>(options.jobs), options.force,
                              {},          pick_device(common.device),        {}};
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -66,8 +67,9 @@ void add_study(CLI::App& app, const CommonOptions& common) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("study", "Compare methods over seeds and settings; print their table");
   command->add_option("file", options->file, "YAML file that names them (docs/studies.md)")->required();
-  command->add_option("--out", options->out, "Folder of the study; what is finished there is kept")
-      ->required()
+  command
+      ->add_option("--out", options->out,
+                   "Folder of the study; what is finished there is kept (default: runs/NAME of FILE)")
       ->type_name("DIR");
   command
       ->add_option("--jobs", options->jobs,
@@ -78,7 +80,7 @@ void add_study(CLI::App& app, const CommonOptions& common) {
   command->add_flag("--force", options->force, "Throw away the runs that a study left in DIR");
   command->footer(
       "Examples:\n"
-      "  poem study configs/study/table1-demo.yaml --out runs/table1\n"
+      "  poem study configs/study/table1-demo.yaml\n"
       "  poem study configs/study/table1-cifar10.yaml --out runs/cifar10 --jobs 4");
   command->callback([options, &common] { run(*options, common); });
 }

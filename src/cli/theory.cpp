@@ -12,7 +12,7 @@ namespace poem {
 namespace {
 
 struct Options {
-  std::string out;
+  std::string out = "runs/theory";
   TheorySettings settings;
   bool force = false;
 };
@@ -48,7 +48,9 @@ void add_theory(CLI::App& app) {
   auto options = std::make_shared<Options>();
   TheorySettings& settings = options->settings;
   auto* command = app.add_subcommand("theory", "Measure the paper's Gaussian model beside its theorem");
-  command->add_option("--out", options->out, "Folder for tables and pictures")->required()->type_name("DIR");
+  command->add_option("--out", options->out, "Folder for tables and pictures")
+      ->capture_default_str()
+      ->type_name("DIR");
   command->add_option("--repeats", settings.repeats, "Trials of each setting")
       ->check(whole(2, 1000000))
       ->capture_default_str()
@@ -70,7 +72,7 @@ void add_theory(CLI::App& app) {
   command->footer(
       "Lists are separated by commas. docs/theory.md tells what holds and what does not.\n"
       "Examples:\n"
-      "  poem theory --out theory\n"
+      "  poem theory\n"
       "  poem theory --out small --dimensions 10 --samples 50 --signals 3 --repeats 100");
   command->callback([options] { run(*options); });
 }

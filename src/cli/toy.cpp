@@ -11,7 +11,7 @@ namespace poem {
 namespace {
 
 struct Options {
-  std::string out;
+  std::string out = "runs/toy";
   int64_t seed = 0;
   bool force = false;
 };
@@ -33,14 +33,14 @@ void add_toy(CLI::App& app, const CommonOptions& common) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("toy", "Draw the paper's two-dimensional example (Figures 1 and 2b)");
   command->add_option("--out", options->out, "Folder for data files and pictures")
-      ->required()
+      ->capture_default_str()
       ->type_name("DIR");
   command->add_option("--seed", options->seed, "Decides the points and the training")
       ->check(whole(0))
       ->capture_default_str()
       ->type_name("S");
   command->add_flag("--force", options->force, "Replace DIR if it is an earlier toy");
-  command->footer("Examples:\n  poem toy --out toy\n  poem toy --out toy-1 --seed 1");
+  command->footer("Examples:\n  poem toy\n  poem toy --out toy-1 --seed 1");
   command->callback([options, &common] { run(*options, common); });
 }
 

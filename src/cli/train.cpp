@@ -24,10 +24,10 @@ void run(const Options& options, const CommonOptions& common) {
   RunOutcome outcome;
   std::string folder = options.resume;
   if (options.resume.empty()) {
-    if (options.config.empty() || options.out.empty()) {
-      throw Error("train", "needs CONFIG and --out RUN, or --resume RUN", "see poem train --help");
+    if (options.config.empty()) {
+      throw Error("train", "needs CONFIG, or --resume RUN", "see poem train --help");
     }
-    folder = options.out;
+    folder = options.out.empty() ? default_folder(options.config) : options.out;
     outcome = start_run(read_config(options.config, options.set), folder, options.force, device);
   } else {
     if (!options.config.empty() || !options.out.empty() || !options.set.empty()) {
@@ -50,7 +50,8 @@ void add_train(CLI::App& app, const CommonOptions& common) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("train", "Train a detector from a config; leaves a run folder");
   command->add_option("config", options->config, "YAML file; 'poem config' prints every key");
-  command->add_option("--out", options->out, "Run folder to make")->type_name("RUN");
+  command->add_option("--out", options->out, "Run folder to make (default: runs/NAME of CONFIG)")
+      ->type_name("RUN");
   add_overrides(*command, options->set);
   command->add_option("--resume", options->resume, "Go on with a run that was stopped or killed")
       ->type_name("RUN");

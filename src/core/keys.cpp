@@ -101,7 +101,7 @@ const Key& find_key(const std::vector<Key>& keys, const std::string& name, const
     names.push_back(key.name);
   }
   throw Error(where, fmt::format("unknown key '{}'", name),
-              suggestion(name, names) + "'poem config' lists all");
+              suggestion(name, names, /*far=*/true) + "'poem config' lists all");
 }
 
 bool is_section(const std::vector<Key>& keys, const std::string& name) {

@@ -29,7 +29,7 @@ std::string last_component(const std::string& name) { return name.substr(name.rf
 
 }  // namespace
 
-std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known) {
+std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known, bool far) {
   std::vector<std::string> best;
   size_t least = SIZE_MAX;
   for (const std::string& candidate : known) {
@@ -37,7 +37,7 @@ std::vector<std::string> nearest(const std::string& name, const std::vector<std:
     const size_t distance = std::min(edit_distance(name, candidate), edit_distance(name, last));
     // Components that both share do not make two names near.
     const bool near = 2 * distance <= std::max(last_component(name).size(), last.size());
-    if (!near || distance > least) continue;
+    if ((!near && !far) || distance > least) continue;
     if (distance < least) best.clear();
     least = distance;
     best.push_back(candidate);
@@ -45,8 +45,8 @@ std::vector<std::string> nearest(const std::string& name, const std::vector<std:
   return best;
 }
 
-std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
-  std::vector<std::string> found = nearest(name, known);
+std::string suggestion(const std::string& name, const std::vector<std::string>& known, bool far) {
+  std::vector<std::string> found = nearest(name, known, far);
   for (std::string& one : found) one = "'" + one + "'";
   return found.empty() ? "" : (found.size() == 1 ? "nearest is " : "nearest are ") + listed(found) + "; ";
 }

@@ -13,11 +13,13 @@
 namespace poem {
 
 // Those of `known` that `name` probably stands for: with the smallest edit distance, where one may be meant
-// by its last component alone ("epochs" for "train.epochs"). None if more than half of it would change.
-std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known);
+// by its last component alone ("epochs" for "train.epochs"). None if more than half of it would change,
+// unless `far` ones count too.
+std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known,
+                                 bool far = false);
 
 // "nearest is 'train.epochs'; ", to begin a remedy with; empty if nothing is near.
-std::string suggestion(const std::string& name, const std::vector<std::string>& known);
+std::string suggestion(const std::string& name, const std::vector<std::string>& known, bool far = false);
 
 // "a, b and c".
 std::string listed(const std::vector<std::string>& names);

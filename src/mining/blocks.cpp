@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/progress.h"
+#include "core/random.h"
 #include "core/runtime.h"
 
 namespace poem {
@@ -31,30 +32,35 @@ void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t firs
   std::copy_n(values.data_ptr<float>(), values.numel(), out.data() + first);
 }
 
-PoolScores boundary_scores(const MiningTask& task, const at::Tensor& weights) {
+PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at::Tensor& draws) {
   const size_t size = task.pool.size();
-  const bool several = weights.size(1) > 1;
+  const at::Tensor columns = at::cat({w.unsqueeze(1), draws}, 1);
   PoolScores scores;
   scores.logit.resize(size);
   scores.rank.resize(size);
-  scores.other.resize(several ? size : 0);
+  scores.other.resize(size);
   std::vector<std::pair<int64_t, at::Tensor>> blocks;  // on the device till the end: none waits for it
-  at::Tensor w;
+  at::Tensor weights;
   each_block(task, [&](int64_t first, const at::Tensor& features) {
-    if (!w.defined()) w = weights.to(features.options());
-    blocks.emplace_back(first, features.mm(w));  // f(x) = wᵀφ(x)
+    if (!weights.defined()) weights = columns.to(features.options());
+    blocks.emplace_back(first, features.mm(weights));  // f(x) = wᵀφ(x)
   });
   double spread = 0;
   for (const auto& [first, block] : blocks) {
     const at::Tensor logits = block.cpu();
     copy_scores(logits.select(1, 0), scores.logit, first);
     copy_scores(-logits.select(1, 0).abs(), scores.rank, first);
-    if (!several) continue;
-    copy_scores(-logits.select(1, 1).abs(), scores.other, first);
-    spread += logits.std(1).sum().item<double>();
+    copy_scores(-logits.select(1, 2).abs(), scores.other, first);
+    spread += logits.narrow(1, 1, draws.size(1)).std(1).sum().item<double>();
   }
-  if (several) scores.spread = spread / static_cast<double>(std::max<size_t>(size, 1));
+  scores.spread = spread / static_cast<double>(std::max<size_t>(size, 1));
   return scores;
+}
+
+at::Tensor weight_draws(const MiningTask& task) {
+  constexpr int64_t kDraws = 8;
+  Stream stream(task.seed, "weights", task.epoch);
+  return task.posterior->draws(stream, kDraws);
 }
 
 }  // namespace poem

@@ -17,8 +17,11 @@ void each_block(const MiningTask& task,
 // Copies a column of scores to where the block's entries lie.
 void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t first);
 
-// Ranks by the boundary score −|wᵀφ(x)| of the first column w of `weights` (m×d). A second column gives the
-// overlap of two draws' choices, all of them the spread.
-PoolScores boundary_scores(const MiningTask& task, const at::Tensor& weights);
+// Ranks by the boundary score −|wᵀφ(x)| of `w`. Of the posterior's `draws` (m×d), which tell how much drawing
+// matters, the second gives the other choice, all of them the spread.
+PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at::Tensor& draws);
+
+// As many draws from the posterior of this epoch as boundary_scores() wants, a column each.
+at::Tensor weight_draws(const MiningTask& task);
 
 }  // namespace poem

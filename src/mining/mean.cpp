@@ -1,4 +1,5 @@
-// The posterior's mean instead of a draw: what is left of POEM without Thompson sampling.
+// The posterior's mean instead of a draw: what is left of POEM without Thompson sampling. Draws are made for
+// the diagnostics alone.
 #include <ATen/ATen.h>
 
 #include "mining/blocks.h"
@@ -11,7 +12,10 @@ class MeanMiner : public Miner {
   bool uses_posterior() const override { return true; }
 
   PoolScores score(const MiningTask& task) const override {
-    return boundary_scores(task, task.posterior->mean().unsqueeze(1));
+    const at::Tensor mean = task.posterior->mean();
+    // The prior's mean is 0 and ranks nothing: before the first features it is chance.
+    if (!mean.any().item<bool>()) return make_miner("random")->score(task);
+    return boundary_scores(task, mean, weight_draws(task));
   }
 };
 

@@ -24,8 +24,8 @@ void check_sizes(const at::Tensor& id, const at::Tensor& outliers, const at::Ten
                 "take all three from the same network");
   }
   if (select < 1 || select > pool.size(0)) {
-    throw Error("--select", fmt::format("{} rows wanted of a pool of {}", select, pool.size(0)),
-                fmt::format("choose 1 to {}, or give a larger --pool", pool.size(0)));
+    throw Error("selection", fmt::format("{} rows wanted of a pool of {}", select, pool.size(0)),
+                fmt::format("choose 1 to {}, or give a larger pool", pool.size(0)));
   }
 }
 
@@ -63,7 +63,8 @@ at::Tensor read_features(const std::string& path, int64_t width) {
                 "give at least one row");
   }
   if (width > 0 && features.size(1) != width) {
-    throw Error(path, fmt::format("has {} features a row, not {} as the others", features.size(1), width),
+    throw Error(path,
+                fmt::format("has {} features a row, not {} as what it goes with", features.size(1), width),
                 "take all from the same network");
   }
   check_finite(path, features, "remove the row or mend what computed it");

@@ -81,15 +81,23 @@ void shuffle(const MiningTask& task, std::vector<float>& rank) {
   }
 }
 
-std::vector<int64_t> select(const MiningTask& task, std::vector<float> rank) {
+int64_t at_random(const MiningTask& task) {
+  return std::llround(task.random * static_cast<double>(task.select));
+}
+
+// The best by rank, as many as are not taken at random; `rank` is left with what else may be mined.
+std::vector<int64_t> take_best(const MiningTask& task, std::vector<float>& rank) {
   if (task.max_per_image > 0) limit_repeats(task.pool, task.max_per_image, rank);
   take_out(top(rank, skipped(task.pool, task.skip)), rank);
-  const auto at_random = std::llround(task.random * static_cast<double>(task.select));
-  std::vector<int64_t> chosen = top(rank, task.select - at_random);
-  if (at_random == 0) return chosen;
-  take_out(chosen, rank);
+  const std::vector<int64_t> best = top(rank, task.select - at_random(task));
+  take_out(best, rank);
+  return best;
+}
+
+std::vector<int64_t> add_random(const MiningTask& task, std::vector<int64_t> chosen,
+                                std::vector<float>& rank) {
   shuffle(task, rank);
-  const std::vector<int64_t> others = top(rank, at_random);
+  const std::vector<int64_t> others = top(rank, at_random(task));
   chosen.insert(chosen.end(), others.begin(), others.end());
   std::sort(chosen.begin(), chosen.end());
   return chosen;
@@ -134,8 +142,9 @@ void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per
 
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
   check_select(task.pool, task.select, task.max_per_image, task.skip);
-  const PoolScores scores = miner.score(task);
-  const std::vector<int64_t> chosen = select(task, scores.rank);
+  PoolScores scores = miner.score(task);
+  const std::vector<int64_t> best = take_best(task, scores.rank);
+  const std::vector<int64_t> chosen = add_random(task, best, scores.rank);
 
   Mined mined;
   for (int64_t i : chosen) mined.crops.push_back(task.pool[i]);
@@ -143,7 +152,7 @@ Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& 
   MiningDiagnostics& d = mined.diagnostics;
   d.distinct_images = static_cast<int64_t>(images.size());
   if (!last.empty()) d.last_overlap = shared(images, distinct_images(last));
-  if (!scores.other.empty()) d.draw_overlap = shared(chosen, select(task, scores.other));
+  if (!scores.other.empty()) d.draw_overlap = shared(best, take_best(task, scores.other));
   if (!scores.logit.empty()) {
     std::vector<int64_t> all(task.pool.size());
     std::iota(all.begin(), all.end(), int64_t{0});

@@ -49,8 +49,8 @@ struct MiningTask {
 
 struct PoolScores {
   std::vector<float> rank;       // one a pool entry; the largest are mined
-  std::vector<float> logit;      // f(x) = wᵀφ(x) of the draw; empty where the miner draws nothing
-  std::vector<float> other;      // the rank by an independent second draw; empty likewise
+  std::vector<float> logit;      // f(x) = wᵀφ(x); empty where the miner has no w
+  std::vector<float> other;      // the rank by an independent draw of w; empty likewise
   std::optional<double> spread;  // standard deviation of wᵀφ over draws, averaged over the pool
 };
 
@@ -76,7 +76,7 @@ struct MiningDiagnostics {
   std::optional<double> pool_abs_logit, mined_abs_logit;  // mean |wᵀφ|
   std::optional<double> pool_p_outlier, mined_p_outlier;  // mean sigmoid(wᵀφ)
   std::optional<double> spread;                           // of wᵀφ over draws, mean over the pool
-  std::optional<double> draw_overlap;  // share of the mined set that a second draw selects too
+  std::optional<double> draw_overlap;  // share of what the rank selected that another draw selects too
   std::optional<double> last_overlap;  // share of the distinct images mined the epoch before too
   int64_t distinct_images = 0;
   std::vector<ClassShare> classes;  // where the outliers' source knows them: those mined most, at most 24

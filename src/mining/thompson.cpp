@@ -12,10 +12,8 @@ class ThompsonMiner : public Miner {
   bool uses_posterior() const override { return true; }
 
   PoolScores score(const MiningTask& task) const override {
-    constexpr int64_t kDraws = 8;  // the first selects; the second gives the overlap; all give the spread
-    Stream stream(task.seed, "weights", task.epoch);
-    return boundary_scores(task,
-                           task.posterior->draws(stream, kDraws));  // w_t ~ N(σ⁻²A⁻¹Φy, A⁻¹), a column each
+    const at::Tensor draws = weight_draws(task);  // w_t ~ N(σ⁻²A⁻¹Φy, A⁻¹), a column each
+    return boundary_scores(task, draws.select(1, 0), draws);
   }
 };
 

@@ -52,14 +52,8 @@ std::vector<std::string> names_of(const Study& study, const std::vector<size_t>&
   return names;
 }
 
-// Over the seeds that have the figure, as the differences are.
 Summary summary_of(const StudyRecord& record, size_t setting, size_t method) {
-  std::vector<double> values;
-  for (const CellResult& cell : record.results.cells) {
-    if (cell.setting != setting || cell.method != method) continue;
-    if (const auto value = column_value(cell, fpr95())) values.push_back(*value);
-  }
-  return summarise(values);
+  return summarise(record.results.cells, setting, method, fpr95());
 }
 
 // What an outcome rests on: how the best compares with each other method, over the seeds that both have.
@@ -272,8 +266,10 @@ void add_differences(Page& page, const StudyRecord& record) {
   if (plots.empty()) return page.add(html_paragraph("Two methods with a seed in common are needed."));
   page.draw({{"kind", "grid"}, {"pieces", plots}});
   page.add(html_paragraph(
-      "An interval that leaves out 0 is a method that is worse than the best by more than the seeds "
-      "explain; one that holds 0 may be as good."));
+      "An interval wholly above 0 is a method that is worse than the best by more than the seeds explain, "
+      "one "
+      "wholly below 0 a method that is better over the seeds they have in common; one that holds 0 may be as "
+      "good."));
   page.add(html_paragraph(
       fmt::format(
           "Paired t-intervals of the differences over the seeds that both methods have, at {} for all of a "

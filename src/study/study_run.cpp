@@ -296,7 +296,7 @@ class StudyRun {
     CellResult result{cell.setting, cell.method, cell.seed, network(cell).name, cell.config.score, 0, {}, {}};
     const std::string path = cell_path(cell), run = run_folder(network(cell));
     whole(path, path, [&] { result.results = ordered_json::parse(read_file(path)); });
-    whole(run + "/metrics.jsonl", run, [&] { read_epochs(run + "/metrics.jsonl", result); });
+    whole(run + "/metrics.jsonl", run, [&] { read_epochs(cell, run + "/metrics.jsonl", result); });
     return result;
   }
 
@@ -311,14 +311,15 @@ class StudyRun {
     }
   }
 
-  static void read_epochs(const std::string& path, CellResult& result) {
+  static void read_epochs(const StudyCell& cell, const std::string& path, CellResult& result) {
     std::ifstream epochs(path);
     for (std::string line; std::getline(epochs, line);) {
       const ordered_json epoch = ordered_json::parse(line);
       for (const ordered_json& phase : epoch.at("seconds")) result.seconds += phase.get<double>();
       const auto figures = epoch.find("results");
       if (figures == epoch.end() || figures->is_null()) continue;
-      result.curve.emplace_back(epoch.at("epoch").get<int64_t>(), *figures);
+      // Pre-training is not counted.
+      result.curve.emplace_back(epoch.at("epoch").get<int64_t>() - cell.config.train.pretrain, *figures);
     }
   }
 

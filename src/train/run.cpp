@@ -118,10 +118,13 @@ Detector make_detector(const Config& config, const TrainingData& data, const Tra
   return detector;
 }
 
+// The detector comes last: a run that has it is finished.
 std::optional<Results> finish(const Folder& folder, const Detector& detector,
                               const std::optional<TestData>& test) {
-  detector.save(folder.detector);
-  if (!test) return std::nullopt;
+  if (!test) {
+    detector.save(folder.detector);
+    return std::nullopt;
+  }
   const auto sets = score_sets(detector, {detector.score}, test->id, test->ood);
   const Results results = summarise(sets, detector, test->id).front();
   make_output_folder(folder.scores);
@@ -130,6 +133,7 @@ std::optional<Results> finish(const Folder& folder, const Detector& detector,
   write_test_sheets(folder.gallery, detector, *test, sets);
   write_file(folder.table, to_csv(results));
   write_file(folder.results, to_json_text(results));
+  detector.save(folder.detector);
   return results;
 }
 
@@ -165,8 +169,8 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
   };
   // The test sets come after the checkpoint: whatever ends the evaluation, the epoch is kept.
   const auto evaluate_epoch = [&] {
-    const int64_t every = config.train.evaluate_every, epoch = trainer.epoch();
-    if (!inputs.test || every == 0 || epoch == 0 || epoch % every != 0 || metrics.has_results()) return;
+    const int64_t every = config.train.evaluate_every, epoch = trainer.epoch() - config.train.pretrain;
+    if (!inputs.test || every == 0 || epoch <= 0 || epoch % every != 0 || metrics.has_results()) return;
     const Detector detector = make_detector(config, data, trainer);
     const Results results = evaluate(detector, config.score, inputs.test->id, inputs.test->ood);
     metrics.set_results(to_json(results));
@@ -252,8 +256,8 @@ RunOutcome resume_run(const std::string& path, at::Device device) {
 }
 
 std::string detector_path(const std::string& run_or_file) {
-  if (fs::is_regular_file(run_or_file) && fs::path(run_or_file).extension() != ".safetensors") {
-    throw Error(run_or_file, "is neither a run nor a detector",
+  if (fs::is_regular_file(run_or_file) && fs::path(run_or_file).extension() == ".yaml") {
+    throw Error(run_or_file, "is a config, neither a run nor a detector",
                 "name a folder that 'poem train --out' made, or its detector.safetensors");
   }
   if (!fs::is_directory(run_or_file)) return run_or_file;

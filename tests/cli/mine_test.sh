@@ -30,7 +30,7 @@ npy none.npy '<f4' '0, 1' ''
 npy short.npy '<f4' '3, 1' "$one"
 head -c 20 id.npy >cut.npy
 mine=(mine --select 2 --seed 1 --out new.npy --outliers out.npy)
-expect_error "id.npy, out.npy and pool.npy: --select" "6 rows wanted of a pool of 5" "1 to 5" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
+expect_error "id.npy, out.npy and pool.npy: selection" "6 rows wanted of a pool of 5" "1 to 5" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
 expect_error "--select" "'0'" "at least 1" -- mine "${inputs[@]}" --select 0 --seed 1 --out new.npy
 expect_error "--seed" "'-1'" "whole number of at least 0" -- mine "${inputs[@]}" --select 1 --seed -1 --out new.npy
 expect_error "--scale" "'0'" "from 1e-12 to" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --scale 0

@@ -34,6 +34,8 @@ expect_error foreign "config.yaml" "never replaced" -- train flat.yaml --out for
 expect_error flat.yaml "is a file" -- train flat.yaml --out flat.yaml --force
 mkdir made
 expect_ok train flat.yaml --out made/deep/run # parents are made too
+expect_ok train flat.yaml                     # runs/NAME if nothing else is said
+cmp runs/flat/detector.safetensors first
 
 # Nothing is left of what cannot start, and a run that --force would replace stays until the new one can.
 for out in new run; do
