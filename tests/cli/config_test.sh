@@ -57,7 +57,7 @@ rm bad.yaml
 set_error "--set train.epochs" "'='" -- train.epochs
 set_error "train.epoch" "nearest is 'train.epochs'" -- train.epoch=3
 set_error "nearest are 'queue.epochs' and 'train.epochs'; 'poem config' lists all" -- epochs=3
-set_error "unknown key 'zebra' ('poem config' lists all)" -- zebra=0.1
+set_error "unknown key 'zebra' (nearest is '" "'poem config' lists all)" -- zebra=0.1
 set_error "train.batch is -1" "1 … 1000000" -- train.batch=-1
 set_error "train.batch" "99999999999999999999" -- train.batch=99999999999999999999
 set_error "seed" "x" "integer" -- seed=x

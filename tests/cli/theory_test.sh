@@ -28,7 +28,9 @@ expect_same "$(cut -d, -f6 sigma/theory.csv)" "$(cut -d, -f6 first/theory.csv)"
 mkdir foreign
 printf 'precious' >foreign/letter.txt
 expect_error foreign "theory.json" "never replaced" -- theory --out foreign --force
-expect_error "--out" required -- theory
+mkdir runs
+cp -r foreign runs/theory # where it goes if nothing else is said
+expect_error runs/theory "never replaced" -- theory
 expect_error "--repeats" -- theory --out new --repeats 1
 expect_error "--signals" -- theory --out new --signals 2,31
 expect_error "--signals" -- theory --out new --signals 0

@@ -25,6 +25,8 @@ mkdir foreign
 printf 'precious' >foreign/letter.txt
 expect_error foreign "toy.json" "never replaced" -- toy --out foreign --force
 expect_error foreign/letter.txt "is a file" -- toy --out foreign/letter.txt
-expect_error "--out" required -- toy
+mkdir runs
+cp -r foreign runs/toy # where it goes if nothing else is said
+expect_error runs/toy "never replaced" -- toy
 expect_error "--seed" -- toy --out new --seed -1
 expect_error "--seed" x -- toy --out new --seed x
