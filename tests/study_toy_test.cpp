@@ -129,7 +129,7 @@ TEST(Toy, FilesHoldWhatWasMeasured) {
   EXPECT_TRUE(at::equal(read_npy(folder / "outliers.npy"), toy.outliers));
   const std::string csv = read_file(folder / "boundary.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 401);
-  const Config config = read_config(folder / "config.yaml", {});  // poem train takes it
+  const Config config = read_config(folder / "toy.yaml", {});  // poem train takes it
   EXPECT_EQ(to_yaml(config), to_yaml(small_config()));
 }
 

@@ -52,6 +52,14 @@ void check_ending(const std::string& path, const std::string& ending) {
   throw Error(path, "would hold what a " + ending + " file holds", "call it NAME" + ending);
 }
 
+void check_no_input(const Options& options, const std::string& path) {
+  for (const std::string& input : {options.id, options.outliers, options.pool}) {
+    std::error_code neither_exists;
+    if (std::filesystem::equivalent(path, input, neither_exists))
+      throw Error(path, "is an input and would be replaced", "choose another name");
+  }
+}
+
 // What is wrong with the features together is wrong with these files.
 MinedFeatures mine(const Options& options, const at::Tensor& id, const at::Tensor& outliers,
                    const at::Tensor& pool) {
@@ -68,6 +76,8 @@ void run(const Options& options) {
   check_ending(options.out, ".npy");
   check_ending(options.posterior, ".npz");
   check_ending(options.probabilities, ".npy");
+  for (const std::string& path : {options.out, options.posterior, options.probabilities})
+    check_no_input(options, path);
   OutputFiles files({options.out, options.posterior, options.probabilities}, options.force);
   const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers, id.size(1)),
                    pool = read_features(options.pool, id.size(1));

@@ -54,10 +54,11 @@ void ImageFiles::check_size(const std::string& name, const at::Tensor& image) {
     first_size_ = image.sizes().vec();
   }
   if (image.sizes().vec() == first_size_) return;
-  throw Error(name,
-              fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_name_,
-                          first_size_[1], first_size_[2]),
-              "bring all to one size with --size N, in a config data.size");
+  throw Error(
+      name,
+      fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_name_,
+                  first_size_[1], first_size_[2]),
+      "bring all to one size with --size N, in a config data.size, or for outliers outliers.fit: resize");
 }
 
 void ImageFiles::flush() {

@@ -206,7 +206,7 @@ std::string page(const Toy& toy) {
   page.section("Boundary score and density (Figure 2b)");
   page.draw(panel_grid(boundary_figure(toy), false));
   page.section("How it was trained");
-  page.details("config.yaml", "<pre>" + escape_html(to_yaml(toy.config)) + "</pre>\n");
+  page.details("toy.yaml", "<pre>" + escape_html(to_yaml(toy.config)) + "</pre>\n");
   return page.html();
 }
 
@@ -245,7 +245,7 @@ std::string describe(const Toy& toy) {
 void write_toy(const Toy& toy, const std::string& folder) {
   const auto path = [&](const char* name) { return folder + "/" + name; };
   write_file(path(kToyMark), describe(toy));
-  write_file(path("config.yaml"), to_yaml(toy.config));
+  write_file(path("toy.yaml"), to_yaml(toy.config));
   write_npy(path("id.npy"), toy.id);
   write_npy(path("labels.npy"), toy.labels);
   write_npy(path("outliers.npy"), toy.outliers);

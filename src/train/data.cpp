@@ -85,9 +85,9 @@ TrainingData load_training_data(const Config& config) {
           config.data.outliers, side, config.data.size);
     }
   }
-  spdlog::info("{} ID images in {} classes ({} held out), {} outliers", data.id.size(),
-               data.id.class_names.size(), data.validation_rows.size(),
-               data.outliers.pixels.defined() ? data.outliers.size() : 0);
+  spdlog::info("{} ID images in {} classes ({} held out){}", data.id.size(), data.id.class_names.size(),
+               data.validation_rows.size(),
+               data.outliers.pixels.defined() ? fmt::format(", {} outliers", data.outliers.size()) : "");
   return data;
 }
 

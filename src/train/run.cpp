@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "core/error.h"
@@ -194,6 +195,22 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
   }
 }
 
+// Only a run may be replaced, and only if nothing else lies in its folder.
+void check_replaceable(const std::string& path, bool force) {
+  check_output_folder(path, force, kMark);
+  if (!fs::exists(path)) return;
+  const std::set<std::string> own = {kMark,          "metrics.jsonl", "checkpoint", "detector.safetensors",
+                                     "results.json", "results.csv",   "scores",     "gallery",
+                                     "report.html"};
+  for (const auto& entry : fs::directory_iterator(path)) {
+    std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".tmp") name = entry.path().stem().string();  // a kill left it
+    if (own.count(name) > 0 || name.rfind("events.out.tfevents.", 0) == 0) continue;
+    throw Error(path, fmt::format("holds {}, which is no run's, so it is never replaced", name),
+                "move that away, or choose another folder");
+  }
+}
+
 // Where data has moved since the training, the run's config is what to change.
 void find_sources(const Config& config, const Folder& folder) {
   try {
@@ -218,7 +235,7 @@ void check_startable(const Config& config) {
 RunOutcome start_run(const Config& given, const std::string& path, bool force, at::Device device) {
   const Folder folder(path);
   const Config config = anchored(given);
-  check_output_folder(path, force, kMark);
+  check_replaceable(path, force);
   check_startable(config);
   check_gpu_memory(config, device);
   const Inputs inputs(config);
@@ -227,7 +244,7 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
   const bool existed = fs::exists(path);
   make_output_folder(path);
   const Lock lock(path);
-  check_output_folder(path, force, kMark);  // another process may have filled it meanwhile
+  check_replaceable(path, force);  // another process may have filled it meanwhile
   empty_folder(path);
   try {
     write_file(folder.config, to_yaml(config));

@@ -35,6 +35,7 @@ expect_error "--select" "'0'" "at least 1" -- mine "${inputs[@]}" --select 0 --s
 expect_error "--seed" "'-1'" "whole number of at least 0" -- mine "${inputs[@]}" --select 1 --seed -1 --out new.npy
 expect_error "--scale" "'0'" "from 1e-12 to" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --scale 0
 expect_error "--target" "'inf'" "from 1e-06 to 100" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --target inf
+expect_error id.npy "is an input" "another name" -- mine "${inputs[@]}" --select 1 --seed 1 --out ./id.npy --force
 expect_error new.csv "NAME.npy" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.csv
 expect_error post.npy "NAME.npz" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --posterior post.npy
 expect_error p.txt "NAME.npy" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --probabilities p.txt

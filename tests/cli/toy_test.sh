@@ -3,7 +3,7 @@ source "$(dirname "$0")/common.sh"
 
 expect_ok toy --out toy
 expect_words "$logs/out" "30 epochs of 300 mined outliers" toy/report.html
-for file in toy.json config.yaml id.npy labels.npy outliers.npy max_softmax.npy mined.npy scores.npy logits.npy \
+for file in toy.json toy.yaml id.npy labels.npy outliers.npy max_softmax.npy mined.npy scores.npy logits.npy \
   boundary.csv mining.svg boundary.svg report.html; do
   [ -s "toy/$file" ] || fail "toy/$file is missing"
 done

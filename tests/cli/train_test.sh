@@ -32,6 +32,13 @@ printf 'precious' >foreign/letter.txt
 expect_error foreign "config.yaml" "never replaced" -- train flat.yaml --out foreign
 expect_error foreign "config.yaml" "never replaced" -- train flat.yaml --out foreign --force
 expect_error flat.yaml "is a file" -- train flat.yaml --out flat.yaml --force
+cp -r run mixed
+printf 'precious' >mixed/letter.txt
+expect_error mixed "letter.txt" "never replaced" -- train flat.yaml --out mixed --force
+expect_same "$(cat mixed/letter.txt)" precious
+rm mixed/letter.txt
+touch mixed/metrics.jsonl.tmp # a kill left it
+expect_ok train flat.yaml --out mixed --force
 mkdir made
 expect_ok train flat.yaml --out made/deep/run # parents are made too
 expect_ok train flat.yaml                     # runs/NAME if nothing else is said
