@@ -166,7 +166,7 @@ TEST(Run, ResumedAfterAKillBetweenFilesItEndsTheSame) {
 TEST(Run, ForceReplacesARunOnlyWhenTheNewOneCanStart) {
   TemporaryFolder folder;
   start_run(points(), folder / "a", false, kCpu);
-  folder.put("a/leftover", "x");
+  folder.put("a/gallery/leftover", "x");
   expect_error([&] { start_run(points(), folder / "a", false, kCpu); }, {"exists already", "--force"});
   Config wrong = points();
   wrong.data.train = folder / "no such file";
@@ -175,9 +175,12 @@ TEST(Run, ForceReplacesARunOnlyWhenTheNewOneCanStart) {
   Config other = points();
   other.seed = 2;
   start_run(other, folder / "a", true, kCpu);
-  EXPECT_FALSE(fs::exists(folder / "a/leftover"));
+  EXPECT_FALSE(fs::exists(folder / "a/gallery/leftover"));
   start_run(other, folder / "b", false, kCpu);
   expect_same_run(folder / "a", folder / "b");
+  folder.put("a/letter", "precious");
+  expect_error([&] { start_run(other, folder / "a", true, kCpu); }, {"letter", "never replaced"});
+  EXPECT_TRUE(fs::exists(folder / "a/detector.safetensors"));
 }
 
 TEST(Run, AnErrorBeforeTheFirstCheckpointLeavesNoFolder) {
