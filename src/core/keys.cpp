@@ -187,7 +187,8 @@ void set_key(const std::vector<Key>& keys, const std::string& assignment, const 
   const auto equals = assignment.find('=');
   const std::string where = given_to + " " + assignment;
   if (equals == std::string::npos) throw Error(where, "has no '='", "write key=value");
-  const Key& key = find_key(keys, assignment.substr(0, equals), where);
+  const std::string name = assignment.substr(0, equals);
+  const Key& key = find_key(keys, name, where);
   YAML::Node node;
   try {
     node = YAML::Load(assignment.substr(equals + 1));

@@ -38,14 +38,32 @@ struct Block {  // the buffer of a block
 // Enough for any kernel of a block that ends with `channels` channels, on the GPU that is current.
 int64_t row_floats(int channels);
 
+// The weights of a layer, and room for them as the kernels want them.
+struct Weights {
+  int channels;        // the layer reads
+  const float* conv1;  // 48 × channels
+  const float* conv2;  // 12 × 3 × 3 × 48
+  Norm norm2;          // folded into conv1 for inference
+  Bf16* rounded;       // rounded_weights(channels) elements, as in Layer
+};
+constexpr int kPadded = 16;  // the 12 new channels, as tensor cores want them
+constexpr int kTaps = 9;     // of conv2
+constexpr int kConv2 = kPadded * kTaps * kBottleneck;
+constexpr int rounded_weights(int channels) {
+  return kBottleneck * ((channels + kChunk - 1) / kChunk * kChunk) + 2 * kConv2;
+}
+// Once a pass, for all layers of a block.
+void round_weights(const Weights* layers, int count, bool fold, cudaStream_t stream);
+
 struct Layer {
   int channels;  // it reads; even
   Norm norm1, norm2;
-  const float* conv1;  // 48 × channels
-  const float* conv2;  // 12 × 3 × 3 × 48
+  const Bf16* conv1;  // 48 × channels, the rows filled up with zeros to a multiple of kChunk
+  const Bf16* conv2;  // 16 × 3 × 3 × 48, the last four rows zeros; channels in the order of channel_at()
+  const Bf16* conv2_back;  // 48 × 3 × 3 × 16: the same, transposed
 };
 
-// Inference: both convolutions in one kernel, the second BatchNorm folded into the first of them.
+// Inference: both convolutions in one kernel; conv1's weights come with the second BatchNorm folded in.
 void infer_layer(const Block& block, const Layer& layer, cudaStream_t stream);
 
 // Training, forward. `sums` are added to, [0] Σx and [1] Σx² of what is written.

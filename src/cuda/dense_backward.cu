@@ -6,27 +6,26 @@
 namespace poem::cuda {
 namespace {
 
-constexpr int kPadded = 16;  // the 12 channels of a layer, as matrix fragments want them
-constexpr int kTaps = 9;
-
 constexpr int kThreads2 = kTaps * kWarp;  // a warp a tap of the 3×3 convolution
 
 struct Memory2 {  // offsets of backward_conv2's shared memory in bytes
-  int middle, gradient, weight, constants, bytes;
+  int middle, gradient, weight, places, constants, bytes;
   explicit Memory2(const Tile& t) {
     middle = 0;
-    gradient = middle + t.bordered() * kBottleneck * 2;
-    weight = gradient + t.bordered() * kPadded * 2;
-    constants = weight + kBottleneck * kTaps * kPadded * 2;
+    gradient = middle + t.bordered() * kMiddleStride * 2;
+    weight = gradient + t.bordered() * kOutStride * 2;
+    places = weight + kConv2 * 2;
+    constants = places + Places::bytes(t);
     bytes = constants + (4 * kBottleneck + 2 * kGrowth) * 4;
   }
 };
 
 // The gradient of the layer's own 12 channels, for a tile and its border.
-__device__ void load_gradient(const Tile& tile, const Block& block, int channels, const Bf16* gradient,
-                              int first, int pixels, const float* a, const float* b, Bf16* to) {
+__device__ void load_gradient(const Tile& tile, const Places& places, const Block& block, int channels,
+                              const Bf16* gradient, int first, int pixels, const float* a, const float* b,
+                              Bf16* to) {
   const Range r = range(tile, first);
-  clear_outside<kPadded>(tile, first, to);
+  clear_outside<kOutStride>(tile, first, to);
   constexpr int kPairs = kGrowth / 2, kBatch = 2;
   const int count = (r.end - r.begin) * kPairs;
   for (int begin = threadIdx.x; begin < count; begin += kBatch * blockDim.x) {
@@ -47,7 +46,7 @@ __device__ void load_gradient(const Tile& tile, const Block& block, int channels
       if (first + pixel < pixels)
         out = pack(low(g[k]) + low(x[k]) * a[channel] + b[channel],
                    high(g[k]) + high(x[k]) * a[channel + 1] + b[channel + 1]);
-      *reinterpret_cast<uint32_t*>(to + place(tile, pixel) * kPadded + channel) = out;
+      *reinterpret_cast<uint32_t*>(to + places[pixel] * kOutStride + channel) = out;
     }
   }
 }
@@ -68,6 +67,14 @@ __global__ void __launch_bounds__(kThreads2, 2)
   const int inner = tile.images * tile.rows * tile.width, width = tile.width + 2;
   const int bordered = tile.images * (tile.rows + 2) * width;
 
+  int first = blockIdx.x * inner;
+  const Places places(tile, shared + memory.places);
+  clear(active, bordered * kMiddleStride * 2);
+  clear(dout, bordered * kOutStride * 2);
+  __syncthreads();
+  copy_middle(tile, places, middle, first, pixels, active);
+  constexpr int kWidth = kTaps * kPadded;
+  copy_rows(weight, kWidth, layer.conv2_back, kWidth, kBottleneck, kWidth);
   for (int i = threadIdx.x; i < kBottleneck; i += blockDim.x) {
     const Moments m = moments(layer.norm2, i);
     mean[i] = m.mean;
@@ -80,39 +87,28 @@ __global__ void __launch_bounds__(kThreads2, 2)
     a[i] = c.a;
     b[i] = c.b;
   }
-#pragma unroll 8
-  for (int i = threadIdx.x; i < kPadded * kTaps * kBottleneck; i += kThreads2) {
-    const int out = i / (kTaps * kBottleneck), tap = i / kBottleneck % kTaps, row = i % kBottleneck;
-    weight[(row * kTaps + tap) * kPadded + out] = out < kGrowth ? round_off(layer.conv2[i]) : Bf16{0};
-  }
-  clear(active, bordered * kBottleneck * 2);
-  clear(dout, bordered * kPadded * 2);
+  __syncthreads();
 
   float bias_sum[6][2] = {}, weight_sum[6][2] = {}, weights[6][4] = {};
   const int tap_offset =
       warp / 3 * width + warp % 3 - width - 1;  // this warp's tap, from a pixel's own place
-  for (int first = blockIdx.x * inner; first < pixels; first += gridDim.x * inner) {
-    __syncthreads();
-    load_middle<2>(tile, middle, first, pixels, scale, shift, active);
-    load_gradient(tile, block, layer.channels, gradient, first, pixels, a, b, dout);
+  while (first < pixels) {
+    load_gradient(tile, places, block, layer.channels, gradient, first, pixels, a, b, dout);
+    activate_middle(tile, places, first, pixels, scale, shift, active);
     __syncthreads();
 
     // d active = Σ over taps of dout at the pixel that the tap came from.
     for (int begin = warp * 16; begin < inner; begin += kTaps * 16) {
       float sum[6][4] = {};
-      const Bf16* at[2];
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-        at[r] = dout + place(tile, min(begin + 8 * r + g, inner - 1)) * kPadded + 4 * t;
+      const Bf16* at = dout + places[min(begin + lane % 16, inner - 1)] * kOutStride + lane / 16 * 8;
       for (int tap = 0; tap < kTaps; ++tap) {
-        const int offset = ((1 - tap / 3) * width + 1 - tap % 3) * kPadded;
-        const uint2 a0 = *reinterpret_cast<const uint2*>(at[0] + offset),
-                    a1 = *reinterpret_cast<const uint2*>(at[1] + offset);
+        uint32_t d[4];
+        load_matrices(d, at + ((1 - tap / 3) * width + 1 - tap % 3) * kOutStride);
 #pragma unroll
         for (int n = 0; n < 6; ++n) {
           const uint2 w =
               *reinterpret_cast<const uint2*>(weight + ((8 * n + g) * kTaps + tap) * kPadded + 4 * t);
-          multiply_add(sum[n], a0.x, a1.x, a0.y, a1.y, w.x, w.y);
+          multiply_add(sum[n], d[0], d[1], d[2], d[3], w.x, w.y);
         }
       }
 #pragma unroll
@@ -142,9 +138,9 @@ __global__ void __launch_bounds__(kThreads2, 2)
     for (int begin = 0; begin < inner; begin += 16) {
       const int pixel_a = begin + matrix / 2 * 8 + row, pixel_b = begin + matrix % 2 * 8 + row;
       uint32_t d[4];
-      load_transposed(d, dout + (pixel_a < inner ? place(tile, pixel_a) : 0) * kPadded + matrix % 2 * 8);
+      load_transposed(d, dout + (pixel_a < inner ? places[pixel_a] : 0) * kOutStride + matrix % 2 * 8);
       const Bf16* from =
-          active + (place(tile, min(pixel_b, inner - 1)) + tap_offset) * kBottleneck + matrix / 2 * 8;
+          active + (places[min(pixel_b, inner - 1)] + tap_offset) * kMiddleStride + matrix / 2 * 8;
 #pragma unroll
       for (int n = 0; n < 3; ++n) {
         uint32_t x[4];
@@ -153,10 +149,13 @@ __global__ void __launch_bounds__(kThreads2, 2)
         multiply_add(weights[2 * n + 1], d[0], d[1], d[2], d[3], x[2], x[3]);
       }
     }
+    __syncthreads();
+    first += gridDim.x * inner;
+    if (first < pixels) copy_middle(tile, places, middle, first, pixels, active);
   }
 
   // conv2's weights in shared memory have done their work.
-  add_sums<kTaps, 1>(bias_sum, weight_sum, kBottleneck, reinterpret_cast<float*>(weight), totals);
+  add_sums<1>(bias_sum, weight_sum, kBottleneck, reinterpret_cast<float*>(weight), totals);
 #pragma unroll
   for (int n = 0; n < 6; ++n) {
     const int channel = 8 * n + 2 * t;
@@ -166,8 +165,6 @@ __global__ void __launch_bounds__(kThreads2, 2)
   }
 }
 
-constexpr int kThreads1 = 256;
-constexpr int kWarps1 = kThreads1 / kWarp;
 constexpr int kPixels1 = 64;      // of a tile
 constexpr int kStride1 = 48 + 8;  // of a row of the middle gradient: 16 bytes × an odd number
 
@@ -191,7 +188,7 @@ __device__ void load_middle_gradient(const Bf16* middle, const Bf16* middle_grad
                                      const float* a, Bf16* to) {
   const float *b = a + kBottleneck, *c = b + kBottleneck;
   constexpr int kChannels = kBottleneck / 4, kParts = kChannels / 4;  // four threads a pixel
-  static_assert(kPixels1 * 4 == kThreads1);
+  if (threadIdx.x >= 4 * kPixels1) return;
   const int pixel = threadIdx.x / 4, start = threadIdx.x % 4 * kChannels;
   const bool inside = first + pixel < pixels;
   const int64_t at = static_cast<int64_t>(first + pixel) * kBottleneck + start;
@@ -217,9 +214,9 @@ __device__ void load_middle_gradient(const Bf16* middle, const Bf16* middle_grad
 }
 
 // conv1: the gradient of its weights, and of its input through norm1's ReLU, added to the buffer with what
-// norm1 needs summed. A warp owns every eighth group of 8 channels, kGroups of them at most.
-template <int kGroups>
-__global__ void __launch_bounds__(kThreads1, kGroups <= 4 ? 2 : 1)
+// norm1 needs summed. A warp owns every kWarps-th group of 8 channels, kGroups of them at most.
+template <int kWarps, int kGroups>
+__global__ void __launch_bounds__(kWarps* kWarp, 16 / kWarps)
     backward1_kernel(Block block, Layer layer, const Bf16* middle, const Bf16* middle_gradient,
                      NormGradient norm2, Bf16* gradient, Totals totals, Memory1 memory, int pixels) {
   extern __shared__ __align__(16) char shared[];
@@ -233,6 +230,26 @@ __global__ void __launch_bounds__(kThreads1, kGroups <= 4 ? 2 : 1)
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
   const int matrix = lane / 8, row = lane % 8;
 
+  // Every thread has always the same pixels and channels of a tile to bring and to take back.
+  const auto for_mine = [&](int first, auto f) {
+    for (int pixel = warp; pixel < kPixels1; pixel += kWarps)
+      for (int channel = 8 * lane; channel < channels; channel += 8 * kWarp)
+        f(pixel * stride + channel, static_cast<int64_t>(first + pixel) * block.stride + channel,
+          first + pixel < pixels);
+  };
+  const auto copy_tile = [&](int first) {
+    for_mine(first, [&](int to, int64_t from, bool inside) {
+      if (inside) {
+        copy_async(x + to, block.x + from);
+        copy_async(sum_of_x + to, gradient + from);
+      } else {
+        *reinterpret_cast<uint4*>(x + to) = {0, 0, 0, 0};
+      }
+    });
+  };
+  int first = blockIdx.x * kPixels1;
+  copy_tile(first);
+  copy_rows(weight, stride, layer.conv1, up_to(channels, kChunk), kBottleneck, 8 * groups);
   for (int i = threadIdx.x; i < stride; i += blockDim.x) {
     const bool real = i < channels;
     const Moments m = real ? moments(layer.norm1, i) : Moments{0, 0};
@@ -249,23 +266,10 @@ __global__ void __launch_bounds__(kThreads1, kGroups <= 4 ? 2 : 1)
     middle_constants[kBottleneck + i] = -slope;
     middle_constants[2 * kBottleneck + i] = slope * m.mean - a * norm2.bias[i] / count;
   }
-  load_conv1(layer, nullptr, stride, weight);
+  __syncthreads();
 
   float weights[kGroups][3][4] = {}, bias_sum[kGroups][2] = {}, weight_sum[kGroups][2] = {};
-  for (int first = blockIdx.x * kPixels1; first < pixels; first += gridDim.x * kPixels1) {
-    __syncthreads();
-    for (int pixel = warp; pixel < kPixels1; pixel += kWarps1) {
-      const int64_t from = static_cast<int64_t>(first + pixel) * block.stride;
-      for (int channel = 8 * lane; channel < channels; channel += 8 * kWarp) {
-        const int to = pixel * stride + channel;
-        if (first + pixel < pixels) {
-          copy_async(x + to, block.x + from + channel);
-          copy_async(sum_of_x + to, gradient + from + channel);
-        } else {
-          *reinterpret_cast<uint4*>(x + to) = {0, 0, 0, 0};
-        }
-      }
-    }
+  while (first < pixels) {
     load_middle_gradient(middle, middle_gradient, first, pixels, middle_constants, dy);
     wait_for_copies();
     __syncthreads();
@@ -279,7 +283,7 @@ __global__ void __launch_bounds__(kThreads1, kGroups <= 4 ? 2 : 1)
         load_transposed(d[m], dy + (begin + matrix / 2 * 8 + row) * kStride1 + 16 * m + matrix % 2 * 8);
 #pragma unroll
       for (int j = 0; j < kGroups; ++j) {
-        const int group = warp + kWarps1 * j;
+        const int group = warp + kWarps * j;
         if (group >= groups) break;
         uint32_t raw[2];
         load_transposed(raw, x + (begin + lane % 16) * stride + 8 * group);
@@ -295,7 +299,7 @@ __global__ void __launch_bounds__(kThreads1, kGroups <= 4 ? 2 : 1)
     // x.
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
-      const int group = warp + kWarps1 * j, channel = 8 * group + 2 * t;
+      const int group = warp + kWarps * j, channel = 8 * group + 2 * t;
       if (group >= groups) break;
       uint32_t w[4], w2[2];
       load_transposed(w, weight + lane * stride + 8 * group);
@@ -331,17 +335,16 @@ __global__ void __launch_bounds__(kThreads1, kGroups <= 4 ? 2 : 1)
     __syncthreads();
 
     // Behind the layer's channels a row is written as it was read: nobody needs those any more.
-    for (int pixel = warp; pixel < kPixels1 && first + pixel < pixels; pixel += kWarps1) {
-      const int64_t to = static_cast<int64_t>(first + pixel) * block.stride;
-      for (int channel = 8 * lane; channel < channels; channel += 8 * kWarp)
-        *reinterpret_cast<uint4*>(gradient + to + channel) =
-            *reinterpret_cast<const uint4*>(sum_of_x + pixel * stride + channel);
-    }
+    for_mine(first, [&](int from, int64_t to, bool inside) {
+      if (inside) *reinterpret_cast<uint4*>(gradient + to) = *reinterpret_cast<const uint4*>(sum_of_x + from);
+    });
+    first += gridDim.x * kPixels1;
+    if (first < pixels) copy_tile(first);
   }
 
 #pragma unroll
   for (int j = 0; j < kGroups; ++j) {
-    const int group = warp + kWarps1 * j, channel = 8 * group + 2 * t;
+    const int group = warp + kWarps * j, channel = 8 * group + 2 * t;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float bias = add_rows(bias_sum[j][i]), slope = add_rows(weight_sum[j][i]);
@@ -385,27 +388,25 @@ void backward_conv1(const Block& block, const Layer& layer, const Bf16* middle, 
   const Totals totals{
       block.rows,
       {{conv1, kBottleneck * layer.channels}, {norm1.bias, layer.channels}, {norm1.weight, layer.channels}}};
-  const auto launch = [&](auto kernel, int blocks) {
+  const auto launch = [&](auto kernel, int warps) {
     allow_shared(kernel, memory.bytes);
-    const int grid = std::min((pixels + kPixels1 - 1) / kPixels1, blocks * multiprocessors());
-    kernel<<<grid, kThreads1, memory.bytes, stream>>>(block, layer, middle, middle_gradient, norm2, gradient,
-                                                      totals, memory, pixels);
+    const int grid = std::min((pixels + kPixels1 - 1) / kPixels1, 16 / warps * multiprocessors());
+    kernel<<<grid, warps * kWarp, memory.bytes, stream>>>(block, layer, middle, middle_gradient, norm2,
+                                                          gradient, totals, memory, pixels);
     check_launch("backward_conv1");
     add_rows_up(totals, grid, stream);
   };
-  switch ((groups + kWarps1 - 1) / kWarps1) {
+  switch ((groups + 7) / 8) {
     case 1:
-      return launch(backward1_kernel<1>, 2);
+      return launch(backward1_kernel<8, 1>, 8);
     case 2:
-      return launch(backward1_kernel<2>, 2);
+      return launch(backward1_kernel<8, 2>, 8);
     case 3:
-      return launch(backward1_kernel<3>, 2);
+      return launch(backward1_kernel<8, 3>, 8);
     case 4:
-      return launch(backward1_kernel<4>, 2);
-    case 5:
-      return launch(backward1_kernel<5>, 1);
-    default:
-      return launch(backward1_kernel<6>, 1);
+      return launch(backward1_kernel<8, 4>, 8);
+    default:  // two thread blocks would not fit on a multiprocessor
+      return launch(backward1_kernel<16, 3>, 16);
   }
 }
 

@@ -47,10 +47,16 @@ class Pass {
               static_cast<int>(x.size(0)),
               static_cast<int>(x.size(2)),
               static_cast<int>(x.size(3)),
-              (channels_ + 7) / 8 * 8,
+              (channels_ + 15) / 16 * 16,  // rows of whole sectors of 32 bytes
               nullptr};
     buffer_ = at::empty({int64_t{block_.pixels()} * block_.stride + kChunk}, x.options());
     block_.x = bits(buffer_);
+    int64_t weights = 0;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      weight_places_.push_back(weights);
+      weights += rounded_weights(channels_before(i));
+    }
+    weights_ = at::empty({weights}, x.options());
     if (!training) return;
     if (at::globalContext().deterministicCuDNN()) {  // then our sums too are the same every time
       rows_ = at::empty({row_floats(channels_)}, x.options().dtype(at::kFloat));
@@ -64,6 +70,7 @@ class Pass {
 
   at::Tensor forward(const at::Tensor& x) {
     const auto stream = c10::cuda::getCurrentCUDAStream();
+    round_all_weights(stream);
     copy_in(block_, bits(x), inputs_, training_ ? sums_of(0) : Sums{nullptr, nullptr}, stream);
     for (size_t i = 0; i < layers_.size(); ++i) {
       const Layer layer = arguments(i);
@@ -128,6 +135,7 @@ class Pass {
     return empty_image(channels_, block_.height / window_.height, block_.width / window_.width,
                        whole ? at::kFloat : at::kBFloat16);
   }
+  int channels_before(size_t layer) const { return inputs_ + kGrowth * static_cast<int>(layer); }
   float pixel_count() const { return static_cast<float>(block_.pixels()); }
   Sums sums_of(int channel) const { return {sums_.at(first_ + channel), sums_.at(second_ + channel)}; }
   Sums middle_sums(size_t i) const {
@@ -147,9 +155,24 @@ class Pass {
   Layer arguments(size_t i) const {
     const DenseLayer& l = layers_[i];
     const Sums none{nullptr, nullptr};
-    return {inputs_ + kGrowth * static_cast<int>(i), arguments(l.norm1, training_ ? sums_of(0) : none),
-            arguments(l.norm2, training_ ? middle_sums(i) : none), l.conv1.weight.data_ptr<float>(),
-            l.conv2.weight.data_ptr<float>()};
+    const int channels = channels_before(i);
+    const Bf16 *conv1 = bits(weights_) + weight_places_[i],
+               *conv2_back = conv1 + rounded_weights(channels) - kConv2;
+    return {channels,
+            arguments(l.norm1, training_ ? sums_of(0) : none),
+            arguments(l.norm2, training_ ? middle_sums(i) : none),
+            conv1,
+            conv2_back - kConv2,
+            conv2_back};
+  }
+  void round_all_weights(cudaStream_t stream) const {
+    std::vector<Weights> all;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      const DenseLayer& l = layers_[i];
+      all.push_back({channels_before(i), l.conv1.weight.data_ptr<float>(), l.conv2.weight.data_ptr<float>(),
+                     arguments(l.norm2, {nullptr, nullptr}), bits(weights_) + weight_places_[i]});
+    }
+    round_weights(all.data(), static_cast<int>(all.size()), !training_, stream);
   }
   Pool pooling() const {
     return {channels_, static_cast<int>(window_.height), static_cast<int>(window_.width),
@@ -229,8 +252,10 @@ class Pass {
   bool training_;
   int inputs_, channels_;
   Block block_{};
-  at::Tensor buffer_;               // the block's channels, one row a pixel
-  at::Tensor rows_;                 // Block::rows
+  at::Tensor buffer_;   // the block's channels, one row a pixel
+  at::Tensor rows_;     // Block::rows
+  at::Tensor weights_;  // of all layers, rounded
+  std::vector<int64_t> weight_places_;
   std::vector<at::Tensor> middle_;  // what conv1 of each layer gave
   Arena sums_, gradients_;
   int64_t first_ = 0, second_ = 0;  // places in sums_: Σx and Σx² of every channel

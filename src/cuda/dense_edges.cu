@@ -1,5 +1,5 @@
-// What stands at the two ends of a dense block: channels in and out of its buffer, and norm, ReLU and
-// pooling.
+// What stands at the two ends of a dense block: weights as bfloat16, channels in and out of its buffer, and
+// norm, ReLU and pooling.
 #include <algorithm>
 
 #include "cuda/launch.cuh"
@@ -33,6 +33,35 @@ __device__ void add_over_pixels(const float (&value)[kCount], int channels, floa
     float sum = 0;
     for (int y = 0; y < blockDim.y; ++y) sum += shared[y * width + i];
     totals.add<kPart>(i, sum);
+  }
+}
+
+struct WeightsList {
+  Weights layers[kMaxLayers];
+};
+
+// The channel at place `i` of 16: as a lane takes four neighbouring elements of conv2's weights at once,
+// those that tensor cores want of it stand there.
+__device__ int channel_at(int i) { return i / 4 % 4 * 2 + i % 2 + i / 2 % 2 * 8 + i / 16 * 16; }
+
+__global__ void round_kernel(WeightsList list, bool fold) {
+  const Weights& layer = list.layers[blockIdx.y];
+  const int width = up_to(layer.channels, kChunk), conv1 = kBottleneck * width;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < conv1 + 2 * kConv2; i += gridDim.x * blockDim.x) {
+    float value = 0;
+    if (i < conv1) {
+      const int row = i / width, channel = i % width;
+      if (channel < layer.channels) value = layer.conv1[row * layer.channels + channel];
+      if (fold) value *= affine(layer.norm2, row).scale;
+    } else if (i < conv1 + kConv2) {
+      const int at = channel_at(i - conv1);
+      if (at < kGrowth * kTaps * kBottleneck) value = layer.conv2[at];
+    } else {
+      const int at = i - conv1 - kConv2, out = channel_at(at % kPadded), tap = at / kPadded % kTaps;
+      const int in = at / (kPadded * kTaps);
+      if (out < kGrowth) value = layer.conv2[(out * kTaps + tap) * kBottleneck + in];
+    }
+    layer.rounded[i] = round_off(value);
   }
 }
 
@@ -201,6 +230,13 @@ void pool_backward_as(const Block& block, const Pool& pool, const Output* output
 }
 
 }  // namespace
+
+void round_weights(const Weights* layers, int count, bool fold, cudaStream_t stream) {
+  WeightsList list;
+  std::copy_n(layers, count, list.layers);
+  round_kernel<<<dim3(16, count), kThreads, 0, stream>>>(list, fold);
+  check_launch("round_weights");
+}
 
 void copy_in(const Block& block, const Bf16* input, int channels, Sums sums, cudaStream_t stream) {
   const Lanes lanes(channels / 2);

@@ -31,10 +31,11 @@ void allow_shared(Kernel kernel, int bytes) {
 }
 
 // The largest tile that still gives every multiprocessor two of them to work on and to hold. `bytes(tile)` is
-// the shared memory it takes.
+// the shared memory it takes; `keep` bytes of a multiprocessor's are left to its first-level cache.
 template <class Bytes>
-Tile choose_tile(const Block& block, Bytes bytes) {
-  static const int room = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 1024;
+Tile choose_tile(const Block& block, Bytes bytes, int keep = 0) {
+  static const int most = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  const int room = (most - keep) / 2 - 1024;
   int pixels = 64;
   while (pixels < 512 && pixels < block.pixels() / (2 * multiprocessors())) pixels *= 2;
   Tile best{block.height, block.width, 1, 1};
@@ -100,11 +101,11 @@ void add_rows_up(const Totals& totals, int rows, cudaStream_t stream);
 
 // Adds two numbers a channel over the warps of a thread block, in their order, and to the totals' parts kPart
 // and kPart + 1. A lane 4g + t has the channels 8n + 2t and 8n + 2t + 1 of its rows. `shared` holds
-// 2 · kWarps · channels numbers.
-template <int kWarps, int kPart, int kColumns>
+// 2 · warps · channels numbers.
+template <int kPart, int kColumns>
 __device__ void add_sums(const float (&first)[kColumns][2], const float (&second)[kColumns][2], int channels,
                          float* shared, const Totals& totals) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   __syncthreads();
 #pragma unroll
   for (int n = 0; n < kColumns; ++n)
@@ -120,7 +121,7 @@ __device__ void add_sums(const float (&first)[kColumns][2], const float (&second
   __syncthreads();
   for (int i = threadIdx.x; i < channels; i += blockDim.x) {
     float a = 0, b = 0;
-    for (int w = 0; w < kWarps; ++w) {
+    for (int w = 0; w < warps; ++w) {
       a += shared[2 * w * channels + i];
       b += shared[(2 * w + 1) * channels + i];
     }

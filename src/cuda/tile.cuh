@@ -10,7 +10,9 @@ constexpr int kWarp = 32;
 constexpr float kEpsilon = 1e-5f;
 constexpr unsigned kAll = 0xffffffff;
 
-inline int up_to(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+__host__ __device__ constexpr int up_to(int value, int multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 __device__ inline float low(uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
@@ -62,6 +64,23 @@ __device__ inline void copy_async(Bf16* shared, const Bf16* global) {
                : "memory");
 }
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+// The same by all threads, for the first `width` elements of rows that lie `from` elements apart and are to
+// lie `to` apart; all multiples of 8.
+__device__ inline void copy_rows(Bf16* shared, int to, const Bf16* global, int from, int rows, int width) {
+  const int lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+  for (int row = threadIdx.x / kWarp; row < rows; row += warps)
+    for (int i = 8 * lane; i < width; i += 8 * kWarp)
+      copy_async(shared + row * to + i, global + row * from + i);
+}
+
+// Eight elements of a row that will be read on: the second-level cache gets what stands next to them too.
+__device__ inline uint4 load_ahead(const Bf16* from) {
+  uint4 x;
+  asm("ld.global.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
+      : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+      : "l"(from));
+  return x;
+}
 
 struct Moments {
   float mean, inverse;  // inverse: 1 / standard deviation
@@ -91,6 +110,7 @@ struct Correction {
 __device__ inline Correction correction(const Norm& norm, const Later& later, int channel) {
   const Moments m = moments(norm, channel);
   float mean = 0, slope = 0;
+#pragma unroll 4
   for (int i = 0; i < later.count; ++i) {
     const float factor = later.weight[i][channel] * m.inverse / norm.count;
     mean += factor * later.bias_sum[i][channel];
@@ -111,6 +131,10 @@ __device__ inline float add_rows(float x) {
   return x;
 }
 
+// A pixel's channels in a tile: 48 of conv1's output, or 16 of a gradient, and 8 spare ones, so that eight
+// rows of a matrix meet no bank twice.
+constexpr int kMiddleStride = kBottleneck + 8, kOutStride = kPadded + 8;
+
 // A tile: some rows of an image, or several whole images, in shared memory with a border of one pixel.
 struct Tile {
   int height, width;  // of an image
@@ -121,14 +145,24 @@ struct Tile {
   int tiles(int pixels) const { return (pixels + inner() - 1) / inner(); }
 };
 
-// Where pixel `i` of the tile stands in it; −width … −1 and inner … inner + width − 1 are the rows above and
-// below.
-__device__ inline int place(const Tile& tile, int i) {
-  const int row = (i + tile.width) / tile.width, column = i + tile.width - row * tile.width;
-  if (tile.rows < tile.height) return row * (tile.width + 2) + column + 1;
-  const int y = row - 1, image = y / tile.rows;
-  return (image * (tile.rows + 2) + y % tile.rows + 1) * (tile.width + 2) + column + 1;
-}
+// Where each pixel of a tile stands in it, written down once: −width … −1 and inner … inner + width − 1 are
+// the rows above and below.
+class Places {
+ public:
+  static int bytes(const Tile& tile) { return up_to((tile.inner() + 2 * tile.width) * 2, 16); }
+  __device__ Places(const Tile& tile, void* shared) : at_(static_cast<uint16_t*>(shared) + tile.width) {
+    const int inner = tile.images * tile.rows * tile.width;
+    for (int i = static_cast<int>(threadIdx.x) - tile.width; i < inner + tile.width; i += blockDim.x) {
+      const int row = (i + tile.width) / tile.width - 1, column = i - row * tile.width;
+      const int image = tile.rows < tile.height ? 0 : max(row, 0) / tile.rows, y = row - image * tile.rows;
+      at_[i] = (image * (tile.rows + 2) + y + 1) * (tile.width + 2) + column + 1;
+    }
+  }
+  __device__ int operator[](int i) const { return at_[i]; }
+
+ private:
+  uint16_t* at_;
+};
 
 // The pixels a tile needs, counted from its first: those of the rows next to it too where the image has them.
 struct Range {
@@ -143,10 +177,10 @@ __device__ inline Range range(const Tile& tile, int first_pixel) {
 
 // Rows above and below the image are zero. The border's columns and all of whole images' borders were never
 // written.
-template <int kChannels>
+template <int kStride>
 __device__ inline void clear_outside(const Tile& tile, int first_pixel, Bf16* to) {
   if (tile.rows == tile.height) return;
-  const int y = first_pixel / tile.width % tile.height, words = (tile.width + 2) * kChannels / 2;
+  const int y = first_pixel / tile.width % tile.height, words = (tile.width + 2) * kStride / 2;
   auto* out = reinterpret_cast<uint32_t*>(to);
   for (int i = threadIdx.x; i < words; i += blockDim.x) {
     if (y == 0) out[i] = 0;
@@ -155,56 +189,48 @@ __device__ inline void clear_outside(const Tile& tile, int first_pixel, Bf16* to
 }
 
 __device__ inline void clear(void* to, int bytes) {
-  auto* out = static_cast<uint32_t*>(to);
-  for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) out[i] = 0;
+  auto* out = static_cast<uint4*>(to);
+  for (int i = threadIdx.x; i < bytes / 16; i += blockDim.x) out[i] = {0, 0, 0, 0};
 }
 
-// conv1's weights as bfloat16, rows `stride` apart, zeros behind the channels; each row times `factor` where
-// there is one. Eight warps take six rows each, so that loads wait for each other as little as possible.
-__device__ inline void load_conv1(const Layer& layer, const float* factor, int stride, Bf16* to) {
-  constexpr int kRowsAWarp = 6;
-  const int lane = threadIdx.x % kWarp, first = threadIdx.x / kWarp * kRowsAWarp;
-#pragma unroll 2
-  for (int channel = lane; channel < stride; channel += kWarp) {
-#pragma unroll
-    for (int i = 0; i < kRowsAWarp; ++i) {
-      const int row = first + i;
-      const float w = channel < layer.channels ? layer.conv1[row * layer.channels + channel] : 0.0f;
-      to[row * stride + channel] = round_off(factor == nullptr ? w : w * factor[row]);
-    }
-  }
+// Which 8 channels of conv1's output a thread has to do with, and for which pixels of a tile and its border
+// it calls f(pixel): always the same.
+constexpr int kParts = kBottleneck / 8;
+__device__ inline int my_channel() { return threadIdx.x % kParts * 8; }
+template <class Function>
+__device__ inline void for_my_pixels(const Range& range, Function f) {
+  const int mine = threadIdx.x / kParts, step = blockDim.x / kParts;
+  if (mine == step) return;  // threads that are left over
+  for (int pixel = range.begin + mine; pixel < range.end; pixel += step) f(pixel);
 }
 
-// relu(norm(middle)) of a tile and its border; scale and shift in shared memory. kBatch loads of a thread
-// wait together: more hide the latency better, and need more registers.
-template <int kBatch>
-__device__ inline void load_middle(const Tile& tile, const Bf16* middle, int first_pixel, int pixels,
-                                   const float* scale, const float* shift, Bf16* to) {
-  constexpr int kParts = kBottleneck / 8;
-  const Range r = range(tile, first_pixel);
-  clear_outside<kBottleneck>(tile, first_pixel, to);
-  const int count = (r.end - r.begin) * kParts;
-  for (int begin = threadIdx.x; begin < count; begin += kBatch * blockDim.x) {
-    uint4 in[kBatch];
+// A tile and its border of conv1's output into shared memory, asynchronously.
+__device__ inline void copy_middle(const Tile& tile, const Places& places, const Bf16* middle, int first,
+                                   int pixels, Bf16* to) {
+  clear_outside<kMiddleStride>(tile, first, to);
+  for_my_pixels(range(tile, first), [&](int pixel) {
+    if (first + pixel < pixels)
+      copy_async(to + places[pixel] * kMiddleStride + my_channel(),
+                 middle + static_cast<int64_t>(first + pixel) * kBottleneck + my_channel());
+  });
+}
+
+// relu(norm2(x)) in the place of each x that copy_middle() brought, zeros behind the last pixel. A thread
+// waits for its own copies alone.
+__device__ inline void activate_middle(const Tile& tile, const Places& places, int first, int pixels,
+                                       const float* scale, const float* shift, Bf16* at) {
+  float s[8], b[8];
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int i = begin + k * blockDim.x, pixel = first_pixel + r.begin + i / kParts;
-      if (i < count && pixel < pixels)
-        in[k] = *reinterpret_cast<const uint4*>(middle + static_cast<int64_t>(pixel) * kBottleneck +
-                                                i % kParts * 8);
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int i = begin + k * blockDim.x, pixel = r.begin + i / kParts, channel = i % kParts * 8;
-      if (i >= count) break;
-      uint4 out = {0, 0, 0, 0};
-      const float *s = scale + channel, *b = shift + channel;
-      if (first_pixel + pixel < pixels)
-        out = {activate(in[k].x, s[0], b[0], s[1], b[1]), activate(in[k].y, s[2], b[2], s[3], b[3]),
-               activate(in[k].z, s[4], b[4], s[5], b[5]), activate(in[k].w, s[6], b[6], s[7], b[7])};
-      *reinterpret_cast<uint4*>(to + place(tile, pixel) * kBottleneck + channel) = out;
-    }
-  }
+  for (int i = 0; i < 8; ++i) s[i] = scale[my_channel() + i], b[i] = shift[my_channel() + i];
+  wait_for_copies();
+  for_my_pixels(range(tile, first), [&](int pixel) {
+    auto* x = reinterpret_cast<uint4*>(at + places[pixel] * kMiddleStride + my_channel());
+    const uint4 in = *x;
+    *x = first + pixel >= pixels
+             ? uint4{0, 0, 0, 0}
+             : uint4{activate(in.x, s[0], b[0], s[1], b[1]), activate(in.y, s[2], b[2], s[3], b[3]),
+                     activate(in.z, s[4], b[4], s[5], b[5]), activate(in.w, s[6], b[6], s[7], b[7])};
+  });
 }
 
 }  // namespace poem::cuda
