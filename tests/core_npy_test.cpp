@@ -155,6 +155,14 @@ TEST_F(Npy, RefusesBrokenFiles) {
   EXPECT_THROW(read_npy(folder.path()), Error);
 }
 
+TEST_F(Npy, TypesHaveTheNamesOfNumPy) {
+  const std::pair<at::ScalarType, const char*> names[] = {
+      {at::kBool, "bool"},    {at::kByte, "uint8"},    {at::kChar, "int8"},
+      {at::kShort, "int16"},  {at::kInt, "int32"},     {at::kLong, "int64"},
+      {at::kHalf, "float16"}, {at::kFloat, "float32"}, {at::kDouble, "float64"}};
+  for (const auto& [type, name] : names) EXPECT_EQ(numpy_type(at::zeros({1}, type)), name);
+}
+
 TEST_F(Npy, WriteFailsCleanly) {
   EXPECT_THROW(write_npy(folder / "none/a.npy", at::zeros({1})), Error);
   EXPECT_THROW(write_npy(folder / "a.npy", at::zeros({1}, at::kBFloat16)), Error);

@@ -17,13 +17,13 @@ TEST(OutputFiles, AppearTogetherOnCommit) {
   TemporaryFolder folder;
   const std::string a = folder / "a", b = folder / "b";
   OutputFiles out({a, "", b}, false);
-  write_file(out.staged(a), "1");
-  write_file(out.staged(b), "2");
+  out.write(a, [](const std::string& staged) { write_file(staged, "1"); });
+  out.write(b, [](const std::string& staged) { write_file(staged, "2"); });
   EXPECT_FALSE(fs::exists(a));
   out.commit();
   EXPECT_EQ(read_file(a), "1");
   EXPECT_EQ(read_file(b), "2");
-  EXPECT_FALSE(fs::exists(out.staged(a)));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2);
 }
 
 TEST(OutputFiles, WithoutCommitNothingIsLeftAndNothingReplaced) {
@@ -32,11 +32,32 @@ TEST(OutputFiles, WithoutCommitNothingIsLeftAndNothingReplaced) {
   write_file(a, "old");
   {
     OutputFiles out({a, b}, true);
-    write_file(out.staged(a), "new");
-    write_file(out.staged(b), "new");
+    for (const std::string& path : {a, b})
+      out.write(path, [](const std::string& staged) { write_file(staged, "new"); });
   }
   EXPECT_EQ(read_file(a), "old");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(OutputFiles, ComplaintsAreOfThePathThatWasGiven) {
+  TemporaryFolder folder;
+  const std::string a = folder / "a: b";
+  const OutputFiles out({a}, false);
+  const auto message_of = [&](const std::function<void(const std::string&)>& fill) {
+    try {
+      out.write(a, fill);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message_of([](const std::string& staged) { throw Error(staged, "is full: 9", "wait"); }),
+            a + ": is full: 9 (wait)");
+  EXPECT_EQ(message_of([](const std::string&) { throw Error("elsewhere", "is wrong"); }),
+            "elsewhere: is wrong");
+  EXPECT_EQ(
+      message_of([&](const std::string& staged) { write_file(staged + "/below", ""); }).find(a + ".part/"),
+      0u);  // another path, though it begins alike
 }
 
 TEST(OutputFiles, WhatCannotBeWrittenIsSaidBeforeTheWork) {

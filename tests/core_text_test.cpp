@@ -11,6 +11,15 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+TEST(ShellQuoted, LeavesPlainArgumentsAndQuotesTheRest) {
+  for (const char* plain : {"runs/a-1_b.2", "a=b:c,d", "x@y+5%"}) EXPECT_EQ(shell_quoted(plain), plain);
+  EXPECT_EQ(shell_quoted("my run"), "'my run'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quoted("$(rm x);*?~#\"\\"), "'$(rm x);*?~#\"\\'");
+  EXPECT_EQ(shell_quoted("größe"), "'größe'");
+  EXPECT_EQ(shell_quoted(""), "''");
+}
+
 TEST(Nearest, CountsInsertionsDeletionsReplacementsAndSwaps) {
   // Edit distances to "kitten": sitting 3, kitchen 2, mitten 1.
   EXPECT_EQ(nearest("kitten", {"sitting", "kitchen", "mitten"}), Names{"mitten"});

@@ -51,7 +51,7 @@ TEST_F(Arrays, NpyLabelsLieBesideTheFile) {
 
 TEST_F(Arrays, NpyRefusesWhatIsNotImages) {
   write_npy(folder / "float.npy", at::rand({2, 3, 4, 4}));
-  expect_error(reading("float.npy"), {"float.npy", "Float", "uint8"});
+  expect_error(reading("float.npy"), {"float.npy", "type float32", "uint8"});
   write_npy(folder / "flat.npy", random_bytes({4, 12}, 1));
   expect_error(reading("flat.npy"), {"flat.npy", "4×12", "N×C×H×W"});
   write_npy(folder / "five.npy", random_bytes({2, 5, 4, 4}, 1));
@@ -71,7 +71,7 @@ TEST_F(Arrays, NpyRefusesBadLabels) {
   write_npy(folder / "a_labels.npy", at::zeros({4}, at::kLong));
   expect_error(reading("a.npy"), {"a_labels.npy", "4 labels for 5 images"});
   write_npy(folder / "a_labels.npy", at::zeros({5}));
-  expect_error(reading("a.npy"), {"a_labels.npy", "type Float"});
+  expect_error(reading("a.npy"), {"a_labels.npy", "type float32"});
 }
 
 TEST_F(Arrays, NpzUnderEachName) {

@@ -1,7 +1,9 @@
 #include "data/manifest.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <set>
 
 #include "core/checksum.h"
@@ -11,6 +13,8 @@
 
 namespace poem {
 namespace {
+
+namespace fs = std::filesystem;
 
 TEST(Checksum, IsThatOfThePublishedTestVectors) {
   TemporaryFolder folder;
@@ -70,6 +74,8 @@ TEST(Manifest, OfAnotherFormIsAnError) {
   expect("a: {title: t, downloads: [{file: x, md5: 12}]}\n", {"'md5'", "32 hexadecimal digits"});
   expect("a: {title: t, downloads: [{file: x, between: [2, 1]}]}\n", {"'between'"});
   expect("a: {title: t, folders: [x], downloads: [{file: x}]}\n", {"'images'"});
+  expect("a: {title: t, downloads: [{file: x, sources: ['http://x/', '']}]}\n",
+         {"m.yaml: a", "'sources'", "empty"});
 }
 
 // ---- what a folder holds -------------------------------------------------------------------------------
@@ -144,6 +150,62 @@ TEST_F(Holdings, SetsWithTheSameNamesAreToldApartBySize) {
   EXPECT_EQ(found(), Lines{"small . whole"});
   folder.put("data/x.npz", std::string(7, 'x'));
   EXPECT_EQ(found(), Lines());
+}
+
+// As git-annex and the like leave them.
+TEST_F(Holdings, LinksToNowhereAreNotWholeAndHideNothing) {
+  const auto link = [&](const char* name) {
+    fs::create_symlink("../.git/annex/objects/none", folder / "data/annex/" + name);
+  };
+  folder.put("data/f.tar", "abc");
+  fs::create_directory(folder / "data/annex");
+  for (const char* name : {"f.tar", "b.bin", "x.npz", "f.tar.part"}) link(name);
+  const std::string gone = "cannot be read: No such file or directory";
+  EXPECT_EQ(found(),
+            (Lines{"files f.tar whole", "files annex/f.tar not: " + gone,
+                   "files annex/f.tar.part not: cannot be read",
+                   "files annex not: 1 of 2 files, checksums unknown, missing a.bin, damaged: b.bin " + gone,
+                   // Nothing tells to which of the two it belongs.
+                   "large annex not: 1 of 1 files, checksums unknown, damaged: x.npz " + gone,
+                   "small annex not: 1 of 1 files, checksums unknown, damaged: x.npz " + gone}));
+}
+
+TEST_F(Holdings, OnlyImagesThatAreThereCount) {
+  folder.put("data/Photos/1.png", "");
+  fs::create_symlink("nowhere.png", folder / "data/Photos/2.png");
+  fs::create_symlink("1.png", folder / "data/Photos/3.png");
+  EXPECT_EQ(found(), Lines{"photos Photos whole"});  // two of them
+  fs::remove(folder / "data/Photos/3.png");
+  EXPECT_EQ(found(), Lines{"photos Photos not: 1 of 3 images"});
+}
+
+TEST_F(Holdings, LinksThatLeadBackEnd) {
+  folder.put("data/a/f.tar", "abc");
+  folder.put("data/b/readme.txt", "");
+  fs::create_directory_symlink("..", folder / "data/a/up");
+  fs::create_directory_symlink(folder.path(), folder / "data/a/top");
+  fs::create_directory_symlink(".", folder / "data/a/self");
+  fs::create_symlink("f.tar.part", folder / "data/a/f.tar.part");
+  EXPECT_EQ(found(), (Lines{"files a/f.tar whole", "files a/f.tar.part not: cannot be read"}));
+  fs::remove(folder / "data/a/f.tar.part");
+  // Two that lead to each other, seen from both; a link to another folder is followed.
+  fs::create_directory_symlink("../b", folder / "data/a/over");
+  fs::create_directory_symlink("../a", folder / "data/b/over");
+  EXPECT_EQ(found(), (Lines{"files a/f.tar whole", "files b/over/f.tar whole"}));
+}
+
+TEST_F(Holdings, WhatMayNotBeReadHidesNothing) {
+  if (::geteuid() == 0) GTEST_SKIP() << "the superuser may read everything";
+  folder.put("data/f.tar", "abc");
+  folder.put("data/other/f.tar", "abc");
+  folder.put("data/x.npz", std::string(15, 'x'));
+  fs::permissions(folder / "data/f.tar", fs::perms::none);
+  fs::permissions(folder / "data/x.npz", fs::perms::none);
+  fs::create_directory(folder / "data/closed");
+  fs::permissions(folder / "data/closed", fs::perms::none);
+  EXPECT_EQ(found(), (Lines{"files f.tar not: cannot be read: Permission denied", "files other/f.tar whole",
+                            "large . not: 1 of 1 files, checksums unknown, damaged: x.npz cannot be read: "
+                            "Permission denied"}));
 }
 
 TEST_F(Holdings, FoldersOfImagesByTheirCount) {

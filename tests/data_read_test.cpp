@@ -130,6 +130,7 @@ TEST_F(Folder, OneBadImageIsNamedOrLeftOut) {
     const Log log;
     const ImageSet set = read_images(folder.path(), options);
     EXPECT_NE(log.text().find("b/2.jpg: cannot be decoded"), std::string::npos) << log.text();
+    EXPECT_EQ(log.text().find("skip"), std::string::npos) << "advice that was taken: " << log.text();
     EXPECT_TRUE(set.pixels.equal(at::stack({planes(1), planes(3)})));
     EXPECT_TRUE(set.labels.equal(at::tensor({0, 2}, at::kLong)));  // b stays a class: labels do not shift
     EXPECT_EQ(set.class_names.size(), 3u);

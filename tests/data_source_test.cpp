@@ -172,7 +172,7 @@ TEST_F(Part, RefusesBadListsOfIndices) {
   write_npy(folder / "list.npy", at::tensor({-1}, at::kLong));
   expect_error(reading_array, {"list.npy", "names image -1"});
   write_npy(folder / "list.npy", at::tensor({1.0f}));
-  expect_error(reading_array, {"list.npy", "Float", "integers"});
+  expect_error(reading_array, {"list.npy", "float32", "integers"});
   folder.put("list.npy", "text");
   expect_error(reading_array, {"list.npy"});
   expect_error([&] { read("a.npy#exclude=."); }, {"is a folder"});

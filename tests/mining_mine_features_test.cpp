@@ -83,9 +83,9 @@ TEST(ReadFeatures, TakesRowsOfFloatsAndNothingElse) {
   write_npy(path, bad);
   expect_error([&] { read_features(path); }, {"f.npy", "feature 2 of row 4321 is nan"});
   write_npy(path, at::ones({5}));
-  expect_error([&] { read_features(path); }, {"f.npy", "1 dimensions of Float"});
+  expect_error([&] { read_features(path); }, {"f.npy", "1 dimensions of float32"});
   write_npy(path, at::ones({5, 2}, at::kLong));
-  expect_error([&] { read_features(path); }, {"f.npy", "Long"});
+  expect_error([&] { read_features(path); }, {"f.npy", "int64"});
   write_npy(path, at::ones({0, 2}));
   expect_error([&] { read_features(path); }, {"f.npy", "0 × 2"});
 }

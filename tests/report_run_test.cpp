@@ -64,6 +64,7 @@ class RunFolder {
     put("gallery/" + name + ".json", list);
     put("gallery/" + name + ".png", encode_png(at::zeros({2, 16, 3}, at::kByte)));
   }
+  std::string name() const { return fs::path(path()).filename().string(); }
   void remove(const std::string& name) const { fs::remove_all(folder_ / name); }
   const std::string& path() const { return folder_.path(); }
   RunData read() const { return read_run(folder_.path()); }
@@ -221,11 +222,11 @@ TEST(RunReport, WithoutOutliersThereIsNoRegularisationToShow) {
 }
 
 TEST(RunReport, BoundaryScoresHaveTheSignOfTheLog) {
-  RunFolder folder;
+  RunFolder folder, other;
   folder.put("metrics.jsonl", R"({"epoch":1,"mining":{"mined_abs_logit":0.125,"pool_abs_logit":2.5}})");
   const std::string html = folder.report();
   for (const char* words : {"mean −|wᵀφ|", "[-0.125]", "[-2.5]"}) EXPECT_TRUE(has(html, words)) << words;
-  EXPECT_TRUE(has(comparison({folder.read(), folder.read()}), "[-0.125]"));
+  EXPECT_TRUE(has(comparison({folder.read(), other.read()}), "[-0.125]"));
 }
 
 TEST(RunReport, AFolderHasItsNameHoweverItIsWritten) {
@@ -291,7 +292,8 @@ TEST(RunReport, HostileNamesStayText) {
   folder.put_sheet("ood-as-id", R"({"tile":2,"columns":8,"tiles":[{"set":)" + quoted + R"(,"predicted":)" +
                                     quoted + "}]}");
   const RunData run = folder.read();
-  for (const std::string& html : {run_report(run), comparison({run, run})}) {
+  RunFolder other;
+  for (const std::string& html : {run_report(run), comparison({run, other.read()})}) {
     EXPECT_FALSE(has(html, "<img"));
     EXPECT_FALSE(has(html, "<!--"));
     EXPECT_TRUE(has(html, "&lt;/script&gt;&lt;img"));
@@ -357,21 +359,34 @@ TEST(Comparison, DoesNotRankMeansOverDifferentSets) {
   EXPECT_TRUE(has(html, "The runs were tested on different sets: their means cannot be compared."));
   EXPECT_FALSE(has(html, "Lowest mean FPR95"));
   EXPECT_TRUE(has(html, "<th scope=\"row\" class=\"text\">other</th><td>–</td><td>25.00</td>"));
-  EXPECT_TRUE(has(comparison({a.read(), a.read(), c.read()}), "Mean FPR95: "));
+  RunFolder same;
+  EXPECT_TRUE(has(comparison({a.read(), same.read(), c.read()}), "Mean FPR95: "));
+}
+
+TEST(Comparison, RefusesARunBesideItself) {
+  const RunFolder a, b;
+  expect_error([&] { comparison({a.read(), b.read(), a.read()}); }, {a.path(), "named twice", "once"});
+  expect_error(
+      [&] {
+        comparison({a.read(), read_run(a.path() + "/../" + a.name() + "/")});
+      },
+      {a.name(), "named twice"});
+  const TemporaryFolder links;
+  fs::create_directory_symlink(a.path(), links / "other");
+  expect_error([&] { comparison({a.read(), read_run(links / "other")}); }, {links / "other", "named twice"});
 }
 
 TEST(Comparison, RunsThatLookTheSameAreLevel) {
   RunFolder a, b;
-  const auto name = [](const RunFolder& folder) { return fs::path(folder.path()).filename().string(); };
-  EXPECT_TRUE(has(comparison({a.read(), a.read()}),
-                  "Mean FPR95: " + a.path() + " (1) and " + a.path() + " (2), level at 37.50\u00a0%."));
+  EXPECT_TRUE(has(comparison({a.read(), b.read()}),
+                  "Mean FPR95: " + a.name() + " and " + b.name() + ", level at 37.50\u00a0%."));
   RunFolder c;
   c.put("results.json", R"({"sets":{"far":{"fpr95":0.125},"near":{"fpr95":0.25}}})");
   b.put("results.json",
         R"({"sets":{"far":{"fpr95":0.500000001},"near":{"fpr95":0.25}}})");  // prints the same
   EXPECT_TRUE(has(comparison({a.read(), b.read(), c.read()}),
-                  "Lowest mean FPR95: " + name(c) + " with 18.75\u00a0%; then " + name(a) + " and " +
-                      name(b) + ", level at 37.50\u00a0%."));
+                  "Lowest mean FPR95: " + c.name() + " with 18.75\u00a0%; then " + a.name() + " and " +
+                      b.name() + ", level at 37.50\u00a0%."));
 }
 
 TEST(Comparison, AKeyThatARunDoesNotRecordIsNoDifference) {

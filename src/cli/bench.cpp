@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
+#include "core/error.h"
 #include "core/runtime.h"
 #include "train/paper_epochs.h"
 
@@ -42,7 +43,11 @@ void print_epoch(const EpochReport& report, const PaperEpochs& settings) {
 }
 
 void run(const Options& options) {
-  const at::Device device = pick_device("cuda");
+  const at::Device device = pick_device("auto");
+  if (!device.is_cuda()) {
+    throw Error("bench gpu", "finds no GPU, or this poem was built without CUDA",
+                "run it where there is one, with the build of the preset cuda; make bench times this CPU");
+  }
   catch_interrupts();
   for (const std::string queue : {"fresh", "stored"}) {
     if (options.queue != "both" && options.queue != queue) continue;

@@ -43,8 +43,8 @@ void write(const ScoreResults& results, const Options& options) {
   make_output_folder(options.out);
   const std::string json_path = options.out + "/results.json", csv_path = options.out + "/results.csv";
   OutputFiles files({json_path, csv_path}, options.force);
-  write_file(files.staged(csv_path), to_csv(results));
-  write_file(files.staged(json_path), to_json_text(results));
+  files.write(csv_path, [&](const std::string& staged) { write_file(staged, to_csv(results)); });
+  files.write(json_path, [&](const std::string& staged) { write_file(staged, to_json_text(results)); });
   files.commit();
 }
 

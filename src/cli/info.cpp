@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "data/read.h"
 #include "detect/detector.h"
 #include "train/config.h"
@@ -25,45 +26,50 @@ int64_t lines_of(const std::string& path) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
-void show_detector(const std::string& path) {
+// What is told is complete before a line of it is printed: a damaged file leaves an error alone.
+std::string about_detector(const std::string& path) {
   const Detector detector = Detector::load(path);
   int64_t parameters = 0;
   for (const auto& [name, tensor] : detector.network->parameters()) parameters += tensor.numel();
-  fmt::print(
-      "detector   {}\nnetwork    {}, {} parameters, {} features\ninput      {}x{} pixels\nscore      {}\n",
+  return fmt::format(
+      "detector   {}\nnetwork    {}, {} parameters, {} features\ninput      {}x{} pixels\nscore      {}\n"
+      "threshold  {}\nclasses    {}\n",
       path, detector.network->spec().name, parameters, detector.network->feature_count(), detector.size,
-      detector.size, detector.score->name());
-  fmt::print("threshold  {}\nclasses    {}\n",
-             detector.threshold ? fmt::format("{}", *detector.threshold) : "none",
-             fmt::join(detector.class_names, ", "));
+      detector.size, detector.score->name(),
+      detector.threshold ? fmt::format("{}", *detector.threshold) : "none",
+      fmt::join(detector.class_names, ", "));
 }
 
-void show_run(const std::string& folder) {
+std::string about_run(const std::string& folder) {
   const Config config = read_config(folder + "/config.yaml", {});
-  fmt::print("run        {}\nepochs     {} of {}\nminer      {}, seed {}\n", folder,
-             lines_of(folder + "/metrics.jsonl"), config.train.epochs, config.mining.miner, config.seed);
   const std::string detector = folder + "/detector.safetensors";
-  if (fs::exists(detector)) {
-    show_detector(detector);
-  } else {
-    fmt::print("detector   not yet: poem train --resume {}\n", folder);
-  }
+  return fmt::format("run        {}\nepochs     {} of {}\nminer      {}, seed {}\n", folder,
+                     lines_of(folder + "/metrics.jsonl"), config.train.epochs, config.mining.miner,
+                     config.seed) +
+         (fs::exists(detector)
+              ? about_detector(detector)
+              : fmt::format("detector   not yet: poem train --resume {}\n", shell_quoted(folder)));
 }
 
-void show_images(const std::string& source, const ReadOptions& options) {
+std::string about_images(const std::string& source, const ReadOptions& options) {
   const ImageSet images = read_images(source, options);
-  fmt::print("images     {}\ncount      {}\nshape      {} channels, {}x{} pixels (height x width)\n", source,
-             images.size(), images.channels(), images.height(), images.width());
-  if (!images.labelled()) {
-    fmt::print("labels     none\n");
-    return;
-  }
+  std::string text =
+      fmt::format("images     {}\ncount      {}\nshape      {} channels, {}x{} pixels (height x width)\n",
+                  source, images.size(), images.channels(), images.height(), images.width());
+  if (!images.labelled()) return text + "labels     none\n";
   const auto classes = static_cast<int64_t>(images.class_names.size());
   const at::Tensor counts = at::bincount(images.labels, {}, classes);
-  fmt::print("classes    {}\n", classes);
+  text += fmt::format("classes    {}\n", classes);
   for (int64_t i = 0; i < classes; ++i) {
-    fmt::print("{:>8}   {}\n", counts[i].item<int64_t>(), images.class_names[i]);
+    text += fmt::format("{:>8}   {}\n", counts[i].item<int64_t>(), images.class_names[i]);
   }
+  return text;
+}
+
+std::string about(const std::string& path, const ReadOptions& options) {
+  if (fs::exists(path + "/config.yaml")) return about_run(path);
+  if (fs::path(path).extension() == ".safetensors") return about_detector(path);
+  return about_images(path, options);
 }
 
 }  // namespace
@@ -81,15 +87,7 @@ void add_info(CLI::App& app) {
   command->footer(
       "Examples:\n  poem info runs/demo/poem\n  poem info world:train\n  poem info photos/ --size 32\n"
       "  poem info 'tiny_images.bin#exclude=80mn_cifar_idxs.txt'");
-  command->callback([path, read] {
-    if (fs::exists(*path + "/config.yaml")) {
-      show_run(*path);
-    } else if (fs::path(*path).extension() == ".safetensors") {
-      show_detector(*path);
-    } else {
-      show_images(*path, *read);
-    }
-  });
+  command->callback([path, read] { fmt::print("{}", about(*path, *read)); });
 }
 
 }  // namespace poem

@@ -27,14 +27,17 @@ struct Options {
 };
 
 void write(const Options& options, const MinedFeatures& mined, const at::Tensor& chosen, OutputFiles& files) {
-  write_npy(files.staged(options.out), chosen);
+  files.write(options.out, [&](const std::string& staged) { write_npy(staged, chosen); });
   if (!options.posterior.empty()) {
-    write_npz(files.staged(options.posterior), {{"mean", mined.posterior.mean()},
-                                                {"covariance", mined.posterior.covariance()},
-                                                {"weights", mined.weights}});
+    files.write(options.posterior, [&](const std::string& staged) {
+      write_npz(staged, {{"mean", mined.posterior.mean()},
+                         {"covariance", mined.posterior.covariance()},
+                         {"weights", mined.weights}});
+    });
   }
   if (!options.probabilities.empty()) {
-    write_npy(files.staged(options.probabilities), mined.logits.sigmoid());
+    files.write(options.probabilities,
+                [&](const std::string& staged) { write_npy(staged, mined.logits.sigmoid()); });
   }
   files.commit();
 }
@@ -81,6 +84,11 @@ void run(const Options& options) {
   OutputFiles files({options.out, options.posterior, options.probabilities}, options.force);
   const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers, id.size(1)),
                    pool = read_features(options.pool, id.size(1));
+  if (options.select > pool.size(0)) {
+    throw Error("--select",
+                fmt::format("wants {} rows, {} has {}", options.select, options.pool, pool.size(0)),
+                "choose fewer, or give a larger pool");
+  }
   const MinedFeatures mined = mine(options, id, outliers, pool);
   const at::Tensor chosen = at::tensor(mined.chosen, at::kLong);
   write(options, mined, chosen, files);

@@ -3,8 +3,8 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
-#include "core/output_files.h"
 #include "core/runtime.h"
+#include "data/packed.h"
 #include "data/read.h"
 
 namespace poem {
@@ -17,7 +17,7 @@ struct Options {
 };
 
 void run(const Options& options) {
-  check_output_file(options.out, options.force);
+  check_packed_output(options.out, options.force);
   catch_interrupts();
   const int64_t count = pack_images(options.source, options.out, options.read);
   fmt::print("{}: {} images\n", options.out, count);
@@ -38,7 +38,7 @@ void add_pack(CLI::App& app) {
       ->check(whole(0, 4096))
       ->type_name("N");
   command->add_flag("--skip-bad", options->read.skip_bad, "Leave out images that cannot be decoded");
-  command->add_flag("--force", options->force, "Replace OUT if it exists");
+  command->add_flag("--force", options->force, "Replace OUT if it is a packed file");
   command->footer(
       "Examples:\n  poem pack imagenet64/ outliers.poem --size 64\n"
       "  poem pack 'places365/#count=10000' places.poem --size 32");

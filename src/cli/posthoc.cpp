@@ -98,10 +98,11 @@ void write(const Outputs& outputs, const std::vector<std::vector<at::Tensor>>& s
   const std::vector<std::string> earlier = earlier_scores(fs::path(outputs.json).parent_path().string());
   for (size_t i = 0; i < outputs.scores.size(); ++i) {
     for (size_t set = 0; set < scores.size(); ++set)
-      write_npy(files.staged(outputs.scores[i][set]), scores[set][i]);
+      files.write(outputs.scores[i][set],
+                  [&](const std::string& staged) { write_npy(staged, scores[set][i]); });
   }
-  write_file(files.staged(outputs.csv), to_csv(results));
-  write_file(files.staged(outputs.json), to_json_text(results));
+  files.write(outputs.csv, [&](const std::string& staged) { write_file(staged, to_csv(results)); });
+  files.write(outputs.json, [&](const std::string& staged) { write_file(staged, to_json_text(results)); });
   files.commit();
   remove_earlier(earlier, outputs);
 }

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "core/error.h"
 #include "core/runtime.h"
+#include "core/text.h"
 #include "report/run_report.h"
 #include "train/run.h"
 
@@ -38,7 +39,7 @@ void run(const Options& options, const CommonOptions& common) {
   if (outcome.results) fmt::print("{}", to_table(*outcome.results, terminal(STDOUT_FILENO)));
   write_run_report(folder);
   if (!outcome.finished) {
-    spdlog::warn("interrupted; go on with: poem train --resume {}", folder);
+    spdlog::warn("interrupted; go on with: poem train --resume {}", shell_quoted(folder));
     throw Interrupted();
   }
   spdlog::info("detector: {}\nreport: {}", detector_path(folder), report_path(folder));

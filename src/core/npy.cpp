@@ -24,12 +24,19 @@ constexpr size_t kMagicBytes = 6;
 constexpr uint32_t kLocalSignature = 0x04034b50;  // what a zip begins with, and each file in it
 
 struct TypeName {
-  std::string_view code;
+  std::string_view code, name;
   at::ScalarType type;
 };
-constexpr TypeName kTypes[] = {{"|b1", at::kBool},  {"|u1", at::kByte},  {"|i1", at::kChar},
-                               {"<i2", at::kShort}, {"<i4", at::kInt},   {"<i8", at::kLong},
-                               {"<f2", at::kHalf},  {"<f4", at::kFloat}, {"<f8", at::kDouble}};
+constexpr TypeName kTypes[] = {
+    {"|b1", "bool", at::kBool},    {"|u1", "uint8", at::kByte},    {"|i1", "int8", at::kChar},
+    {"<i2", "int16", at::kShort},  {"<i4", "int32", at::kInt},     {"<i8", "int64", at::kLong},
+    {"<f2", "float16", at::kHalf}, {"<f4", "float32", at::kFloat}, {"<f8", "float64", at::kDouble}};
+
+const TypeName* find_type(const at::Tensor& array) {  // none of what npy cannot hold
+  const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                   [&](const TypeName& known) { return known.type == array.scalar_type(); });
+  return found == std::end(kTypes) ? nullptr : found;
+}
 
 // A run of bytes that lives as long as `owner`.
 struct Bytes {
@@ -155,11 +162,11 @@ at::Tensor view_npy(const std::string& where, const Bytes& file) {
 
 // The bytes of a .npy file up to its elements.
 std::string npy_header(const std::string& where, const at::Tensor& array) {
-  const auto known = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](const TypeName& name) { return name.type == array.scalar_type(); });
-  if (known == std::end(kTypes))
-    throw Error(where, fmt::format("npy cannot hold elements of type {}", c10::toString(array.scalar_type())),
+  const TypeName* known = find_type(array);
+  if (known == nullptr) {
+    throw Error(where, fmt::format("npy cannot hold elements of type {}", numpy_type(array)),
                 "convert to float32 first");
+  }
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", known->code,
                                  fmt::join(array.sizes().vec(), ", "), array.dim() == 1 ? "," : "");
   text.append(63 - (10 + text.size()) % 64, ' ');  // elements start at a multiple of 64, after a line feed
@@ -351,6 +358,11 @@ std::string end_of_zip(uint64_t entries, uint64_t offset, uint64_t bytes) {
 }
 
 }  // namespace
+
+std::string numpy_type(const at::Tensor& array) {
+  const TypeName* known = find_type(array);
+  return known ? std::string(known->name) : c10::toString(array.scalar_type());
+}
 
 at::Tensor map_npy(const std::string& path) {
   const MappedFile file(path);

@@ -20,6 +20,9 @@ void write_npy(const std::string& path, const at::Tensor& array);  // atomically
 // Fortran order comes back with the strides of one.
 at::Tensor map_npy(const std::string& path);
 
+// What NumPy calls the type of the elements: "float32".
+std::string numpy_type(const at::Tensor& array);
+
 // All arrays of an .npz (stored or deflated), by name without ".npy".
 std::map<std::string, at::Tensor> read_npz(const std::string& path);
 void write_npz(const std::string& path, const std::map<std::string, at::Tensor>& arrays);  // atomically

@@ -15,6 +15,12 @@ namespace poem {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+std::string staged(const std::string& path) { return path + ".part"; }
+
+}  // namespace
+
 void check_output_file(const std::string& path, bool force) {
   if (fs::is_directory(path)) throw Error(path, "is a folder", "name a file");
   if (fs::exists(path) && !force) {
@@ -45,6 +51,18 @@ OutputFiles::OutputFiles(const std::vector<std::string>& paths, bool force) {
 OutputFiles::~OutputFiles() {
   std::error_code ignored;
   for (const std::string& path : paths_) fs::remove(staged(path), ignored);
+}
+
+void OutputFiles::write(const std::string& path,
+                        const std::function<void(const std::string& staged)>& fill) const {
+  const std::string place = staged(path);
+  try {
+    fill(place);
+  } catch (const Error& error) {
+    const std::string message = error.what(), start = place + ": ";
+    if (message.rfind(start, 0) != 0) throw;
+    throw Error(path, message.substr(start.size()));
+  }
 }
 
 void OutputFiles::commit() {

@@ -1,10 +1,11 @@
 // Output files that appear together, once all of them are complete.
 //
 //   OutputFiles out({"idx.npy", "post.npz"}, force);  // before the work: they must be free to write
-//   write_npy(out.staged("idx.npy"), indices);
-//   write_npz(out.staged("post.npz"), arrays);
+//   out.write("idx.npy", [&](const std::string& staged) { write_npy(staged, indices); });
+//   out.write("post.npz", [&](const std::string& staged) { write_npz(staged, arrays); });
 //   out.commit();
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ class OutputFiles {
   OutputFiles(const OutputFiles&) = delete;
   OutputFiles& operator=(const OutputFiles&) = delete;
 
-  std::string staged(const std::string& path) const { return path + ".part"; }  // where to write it meanwhile
+  // `fill` writes the file where it lies meanwhile; what it complains of is said of `path`.
+  void write(const std::string& path, const std::function<void(const std::string& staged)>& fill) const;
   void commit();
 
  private:

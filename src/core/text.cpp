@@ -67,6 +67,12 @@ std::string csv_field(const std::string& text) {
   return quoted + '"';
 }
 
+std::string shell_quoted(const std::string& text) {
+  const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
+  return "'" + replaced(text, "'", "'\\''") + "'";
+}
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);

@@ -1,5 +1,5 @@
 // Small helpers on text: names that were probably meant and lists of them for error messages, numbers, fields
-// of CSV files.
+// of CSV files, arguments of commands.
 //
 //   throw Error(key, "is '" + name + "'", suggestion(name, known) + "known: " + listed(known));
 #pragma once
@@ -26,6 +26,10 @@ std::string listed(const std::vector<std::string>& names);
 
 // A field of a CSV line: quoted where it holds a comma, a quote or a line feed.
 std::string csv_field(const std::string& text);
+
+// An argument as a shell takes it: in quotes where it holds a space or anything else that has a meaning
+// there.
+std::string shell_quoted(const std::string& text);
 
 // `text` with every `from` as `to`.
 std::string replaced(std::string text, const std::string& from, const std::string& to);

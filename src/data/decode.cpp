@@ -10,6 +10,7 @@
 #include <png.h>
 
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "core/error.h"
@@ -21,10 +22,10 @@ namespace {
 // A damaged header can claim any size; nothing an image set holds comes near this.
 constexpr uint64_t kMostPixels = uint64_t{1} << 28;
 
-[[noreturn]] void undecodable(const std::string& where, const std::string& reason) {
-  throw Error(where, "cannot be decoded: " + reason,
-              "replace the file, or leave such images out with --skip-bad, in a config data.skip_bad: true");
-}
+// What makes bytes no image.
+struct Damage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // Both libraries report errors by leaving through longjmp, so the functions between setjmp and the library's
 // return hold nothing that needs a destructor: state and buffers belong to the callers.
@@ -88,22 +89,22 @@ at::Tensor cmyk_to_rgb(const at::Tensor& inks, bool inverted) {
   return (light.narrow(2, 0, 3) * light.narrow(2, 3, 1) / 255).round_().to(at::kByte);
 }
 
-void check_dimensions(const std::string& where, uint64_t width, uint64_t height) {
-  if (width * height > kMostPixels) undecodable(where, fmt::format("it claims {}×{} pixels", height, width));
+void check_dimensions(uint64_t width, uint64_t height) {
+  if (width * height > kMostPixels) throw Damage(fmt::format("it claims {}×{} pixels", height, width));
 }
 
-at::Tensor decode_jpeg(const std::string& where, const std::string& bytes) {
+at::Tensor decode_jpeg(const std::string& bytes) {
   JpegState state;
   state.decoder.err = jpeg_std_error(&state.errors);
   state.decoder.client_data = &state;
   state.errors.error_exit = leave_jpeg;
   state.errors.emit_message = judge_jpeg_message;
-  if (!start_jpeg(&state, bytes)) undecodable(where, state.message);
+  if (!start_jpeg(&state, bytes)) throw Damage(state.message);
   const jpeg_decompress_struct& decoder = state.decoder;
-  check_dimensions(where, decoder.output_width, decoder.output_height);
+  check_dimensions(decoder.output_width, decoder.output_height);
   const at::Tensor pixels =
       at::empty({decoder.output_height, decoder.output_width, decoder.out_color_components}, at::kByte);
-  if (!read_jpeg_rows(&state, pixels.data_ptr<uint8_t>())) undecodable(where, state.message);
+  if (!read_jpeg_rows(&state, pixels.data_ptr<uint8_t>())) throw Damage(state.message);
   return pixels.size(2) == 4 ? cmyk_to_rgb(pixels, decoder.saw_Adobe_marker) : pixels;
 }
 
@@ -151,33 +152,36 @@ bool read_png_rows(PngState* state, png_bytepp rows) {
   return true;
 }
 
-at::Tensor decode_png(const std::string& where, const std::string& bytes) {
+at::Tensor decode_png(const std::string& bytes) {
   PngState state(bytes);
   state.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &state, leave_png, ignore_png_warning);
   if (state.png != nullptr) state.info = png_create_info_struct(state.png);
-  if (state.info == nullptr) undecodable(where, "libpng cannot start");
-  if (!start_png(&state)) undecodable(where, state.message);
+  if (state.info == nullptr) throw Damage("libpng cannot start");
+  if (!start_png(&state)) throw Damage(state.message);
   const int64_t width = png_get_image_width(state.png, state.info),
                 height = png_get_image_height(state.png, state.info);
-  check_dimensions(where, width, height);
+  check_dimensions(width, height);
   const at::Tensor pixels = at::empty({height, width, 3}, at::kByte);
   std::vector<png_bytep> rows;
   for (int64_t y = 0; y < height; ++y) rows.push_back(pixels.data_ptr<uint8_t>() + y * width * 3);
-  if (!read_png_rows(&state, rows.data())) undecodable(where, state.message);
+  if (!read_png_rows(&state, rows.data())) throw Damage(state.message);
   return pixels;
+}
+
+at::Tensor decode(const std::string& bytes) {  // H×W×3
+  if (bytes.compare(0, 2, "\xff\xd8") == 0) return decode_jpeg(bytes);
+  if (bytes.compare(0, 4, "\x89PNG") == 0) return decode_png(bytes);
+  throw Damage(bytes.empty() ? "it is empty" : "it is neither JPEG nor PNG");
 }
 
 }  // namespace
 
-at::Tensor decode_image(const std::string& where, const std::string& bytes) {
-  at::Tensor pixels;  // H×W×3
-  if (bytes.compare(0, 2, "\xff\xd8") == 0)
-    pixels = decode_jpeg(where, bytes);
-  else if (bytes.compare(0, 4, "\x89PNG") == 0)
-    pixels = decode_png(where, bytes);
-  else
-    undecodable(where, bytes.empty() ? "it is empty" : "it is neither JPEG nor PNG");
-  return pixels.permute({2, 0, 1}).contiguous();
+at::Tensor decode_image(const std::string& where, const std::string& bytes, const std::string& remedy) {
+  try {
+    return decode(bytes).permute({2, 0, 1}).contiguous();
+  } catch (const Damage& damage) {
+    throw Error(where, std::string("cannot be decoded: ") + damage.what(), remedy);
+  }
 }
 
 bool is_image_name(const std::string& path) {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/progress.h"
 #include "core/runtime.h"
@@ -150,10 +151,29 @@ std::string obtain(const std::string& url, const std::string& part, const KnownF
   return resumed ? obtain(url, part, file) : fault;
 }
 
+// Makes a folder and its parents. Those of them that hold nothing at the end go again.
+class NewFolder {
+ public:
+  explicit NewFolder(const std::string& path) {
+    for (fs::path one = fs::absolute(path).lexically_normal(); !fs::exists(one); one = one.parent_path())
+      made_.push_back(one);
+    make_output_folder(path);
+  }
+  ~NewFolder() {
+    std::error_code not_empty;
+    for (const fs::path& one : made_) fs::remove(one, not_empty);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+ private:
+  std::vector<fs::path> made_;  // the innermost first
+};
+
 }  // namespace
 
 void fetch_file(const KnownFile& file, const std::string& folder) {
-  make_output_folder(folder);
+  const NewFolder destination(folder);
   const std::string path = (fs::path(folder) / file.name).string(), part = path + ".part";
   if (fs::exists(path)) {
     const std::string fault = fault_of(file, path);

@@ -66,12 +66,16 @@ void ImageFiles::flush() {
   const auto count = static_cast<int64_t>(waiting_.size());
   std::vector<at::Tensor> images(count);
   std::vector<std::optional<Error>> problems(count);
+  const std::string remedy =
+      options_.skip_bad
+          ? ""
+          : "replace the file, or leave such images out with --skip-bad, in a config data.skip_bad: true";
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];
       try {
         const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.name);
-        images[i] = fit(decode_image(item.name, bytes).unsqueeze(0), options_.size).squeeze(0);
+        images[i] = fit(decode_image(item.name, bytes, remedy).unsqueeze(0), options_.size).squeeze(0);
       } catch (const Error& error) {
         problems[i] = error;
       }

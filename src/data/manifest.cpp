@@ -88,6 +88,9 @@ KnownFile parse_file(const std::string& where, const YAML::Node& node) {
   file.most = range[1];
   file.checksum = checksum_of(entry);
   file.sources = entry.get<std::vector<std::string>>("sources", {});
+  for (const std::string& url : file.sources) {
+    if (url.empty()) entry.fail("'sources' holds an empty one");
+  }
   entry.done();
   return file;
 }

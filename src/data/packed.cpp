@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/output_files.h"
 
 namespace poem {
 namespace {
@@ -115,6 +118,16 @@ ImageSet map_packed(const std::string& path) {
 }
 
 bool is_packed(const std::string& path) { return has_extension(path, ".poem"); }
+
+void check_packed_output(const std::string& path, bool force) {
+  check_output_file(path, force);
+  if (!std::filesystem::exists(path)) return;
+  char start[sizeof kMagic] = {};  // what follows may be damaged: that is a reason to pack again
+  std::ifstream(path, std::ios::binary).read(start, sizeof start);
+  if (std::memcmp(start, kMagic, sizeof kMagic) != 0)
+    throw Error(path, "exists and is not a packed file of poem, so it is never replaced",
+                "choose another name");
+}
 
 extern const Reader packed_reader = {".poem packed file", is_packed, nullptr, map_packed};
 

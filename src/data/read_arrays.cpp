@@ -30,8 +30,7 @@ bool is_channels(int64_t axis) { return axis == 1 || axis == 3; }
 // n×C×H×W as a view, whatever the order of the axes.
 at::Tensor as_images(const std::string& where, const at::Tensor& array) {
   if (array.scalar_type() != at::kByte)
-    throw Error(where,
-                fmt::format("has elements of type {}, images are uint8", c10::toString(array.scalar_type())),
+    throw Error(where, fmt::format("has elements of type {}, images are uint8", numpy_type(array)),
                 "save values of 0 to 255 as uint8");
   if (array.dim() == 3) return array.unsqueeze(1);
   if (array.dim() == 4 && is_channels(array.size(1))) return array;
@@ -42,8 +41,7 @@ at::Tensor as_images(const std::string& where, const at::Tensor& array) {
 
 at::Tensor as_labels(const std::string& where, const at::Tensor& array, int64_t count) {
   if (!c10::isIntegralType(array.scalar_type(), /*includeBool=*/false))
-    throw Error(where, fmt::format("has labels of type {}", c10::toString(array.scalar_type())),
-                "save them as integers");
+    throw Error(where, fmt::format("has labels of type {}", numpy_type(array)), "save them as integers");
   const at::Tensor labels = array.reshape({-1}).to(at::kLong);
   if (labels.size(0) != count)
     throw Error(where, fmt::format("has {} labels for {} images", labels.size(0), count),

@@ -63,7 +63,7 @@ std::vector<int64_t> parse_indices(const std::string& path) {
 std::vector<int64_t> array_indices(const std::string& path) {
   const at::Tensor array = read_npy(path);
   if (!c10::isIntegralType(array.scalar_type(), /*includeBool=*/false)) {
-    throw Error(path, fmt::format("has elements of type {}", c10::toString(array.scalar_type())),
+    throw Error(path, fmt::format("has elements of type {}", numpy_type(array)),
                 "save the numbers of images, from 0, as integers");
   }
   const at::Tensor numbers = array.reshape({-1}).to(at::kLong).contiguous();

@@ -1,9 +1,15 @@
 #include "data/verify.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/checksum.h"
@@ -19,9 +25,10 @@ namespace fs = std::filesystem;
 
 const char* const kPart = ".part";  // what fetch leaves when it is interrupted
 
-// One folder: the files in it whose names the manifest knows, with their sizes, and how many images it has.
+// One folder: the files in it whose names the manifest knows, with their sizes (none of what cannot be read,
+// a link to nowhere for one), and how many images it has.
 struct Folder {
-  std::map<std::string, int64_t> known;
+  std::map<std::string, std::optional<int64_t>> known;
   int64_t images = 0;
 };
 using Tree = std::map<fs::path, Folder>;  // by absolute path, so that a folder comes before those below it
@@ -35,36 +42,61 @@ std::set<std::string> known_names(const Manifest& manifest) {
   return names;
 }
 
-Tree look_through(const fs::path& top, const Manifest& manifest) {
-  const std::set<std::string> names = known_names(manifest);
-  Tree tree;
-  tree[top];
-  std::error_code code;
-  auto entry = fs::recursive_directory_iterator(
-      top, fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied,
-      code);
-  for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
-    stop_if_interrupted();
-    if (entry->is_directory()) {
-      tree[entry->path()];
-      continue;
-    }
-    Folder& folder = tree[entry->path().parent_path()];
-    const std::string name = entry->path().filename().string();
-    if (is_image_name(name)) ++folder.images;
-    if (names.count(name) == 0) continue;
-    std::error_code unreadable;  // a link to nowhere, for one: there, and not whole
-    const auto size = entry->file_size(unreadable);
-    folder.known[name] = unreadable ? 0 : static_cast<int64_t>(size);
-  }
-  if (code) throw Error(top.string(), "cannot be listed: " + code.message(), "check its permissions");
-  return tree;
-}
-
-bool is_below(const fs::path& path, const fs::path& above) {
+bool is_below(const fs::path& path, const fs::path& above) {  // or the same
   const fs::path relative = path.lexically_relative(above);
   return !relative.empty() && *relative.begin() != "..";
 }
+
+// Looks into a folder and all below it. Links are followed, unless they lead back. What cannot be looked at
+// is passed over: it must not hide all the rest.
+class Walk {
+ public:
+  explicit Walk(const Manifest& manifest) : names_(known_names(manifest)) {}
+
+  Tree operator()(const fs::path& top) {
+    if (const std::error_code code = enter(top)) {
+      throw Error(top.string(), "cannot be listed: " + code.message(), "check its permissions");
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  std::error_code enter(const fs::path& path) {
+    std::error_code code;
+    const fs::path real = fs::canonical(path, code);
+    if (code) return code;
+    const auto leads_back = [&](const fs::path& from) { return is_below(from, real); };
+    if (std::any_of(above_.begin(), above_.end(), leads_back)) return {};
+    above_.push_back(real);
+    tree_[path];
+    for (auto entry = fs::directory_iterator(path, code); !code && entry != fs::directory_iterator();
+         entry.increment(code)) {
+      stop_if_interrupted();
+      look_at(*entry);
+    }
+    above_.pop_back();
+    return code;
+  }
+
+  void look_at(const fs::directory_entry& entry) {
+    std::error_code unknown;
+    if (entry.is_directory(unknown)) {
+      if (const std::error_code code = enter(entry.path()))
+        spdlog::warn("{}: cannot be listed: {}", entry.path().string(), code.message());
+      return;
+    }
+    Folder& folder = tree_[entry.path().parent_path()];
+    const std::string name = entry.path().filename().string();
+    if (is_image_name(name) && entry.is_regular_file(unknown)) ++folder.images;
+    if (names_.count(name) == 0) return;
+    const auto size = entry.file_size(unknown);
+    folder.known[name] = unknown ? std::nullopt : std::optional<int64_t>(size);
+  }
+
+  const std::set<std::string> names_;
+  std::vector<fs::path> above_;  // the real paths of the folders on the way here
+  Tree tree_;
+};
 
 bool ends_with(const fs::path& path, const std::string& end) {
   const std::string text = path.generic_string(), tail = "/" + end;
@@ -87,18 +119,22 @@ std::string evidence(const KnownFile& file, int64_t bytes) {
 #endif
 }
 
-Holding judge_download(const KnownFile& file, const fs::path& path, int64_t bytes) {
+Holding judge_download(const KnownFile& file, const fs::path& path, std::optional<int64_t> bytes) {
   Holding holding;
   const std::string fault = fault_of(file, path.string());
   holding.whole = fault.empty();
-  holding.detail = holding.whole ? evidence(file, bytes) : fault;
+  holding.detail = holding.whole ? evidence(file, bytes.value_or(0)) : fault;
   return holding;
 }
 
-Holding judge_part(const KnownFile& file, int64_t bytes) {
+Holding judge_part(const KnownFile& file, std::optional<int64_t> bytes) {
   Holding holding;
-  holding.detail = file.size_known() ? fmt::format("download stopped at {} of {} bytes", bytes, file.most)
-                                     : fmt::format("download stopped at {} bytes", bytes);
+  if (!bytes) {
+    holding.detail = "cannot be read";
+  } else {
+    holding.detail = file.size_known() ? fmt::format("download stopped at {} of {} bytes", *bytes, file.most)
+                                       : fmt::format("download stopped at {} bytes", *bytes);
+  }
   return holding;
 }
 
@@ -110,7 +146,8 @@ std::vector<Holding> judge_unpacked(const KnownSet& set, const fs::path& path, c
   for (const KnownFile& file : set.unpacked) {
     const auto found = folder.known.find(file.name);
     // With the exact size unknown, a file outside of the range is one of another set with the same names.
-    if (found == folder.known.end() || (!file.size_known() && !file.size_fits(found->second))) {
+    const bool here = found != folder.known.end();
+    if (!here || (found->second && !file.size_known() && !file.size_fits(*found->second))) {
       missing.push_back(file.name);
       continue;
     }
@@ -190,19 +227,26 @@ class Search {
 }  // namespace
 
 std::string fault_of(const KnownFile& file, const std::string& path) {
-  const auto bytes = static_cast<int64_t>(fs::file_size(path));
+  std::error_code code;
+  const auto bytes = static_cast<int64_t>(fs::file_size(path, code));
+  if (code) return "cannot be read: " + code.message();
+  if (::access(path.c_str(), R_OK) != 0) return fmt::format("cannot be read: {}", std::strerror(errno));
   if (!file.size_fits(bytes)) return fmt::format("has {} bytes, expected {}", bytes, file.most);
   if (file.checksum.empty()) return "";
-  const auto actual = checksum(path, algorithm_of(file));
-  return !actual || *actual == file.checksum ? ""
-                                             : fmt::format("has {}, expected {}", *actual, file.checksum);
+  try {
+    const auto actual = checksum(path, algorithm_of(file));
+    return !actual || *actual == file.checksum ? ""
+                                               : fmt::format("has {}, expected {}", *actual, file.checksum);
+  } catch (const Error& error) {  // a damaged disk
+    return error.what();
+  }
 }
 
 std::vector<Holding> find_holdings(const std::string& folder, const Manifest& manifest) {
   if (!fs::is_directory(folder)) {
     throw Error(folder, fs::exists(folder) ? "is a file" : "there is no such folder", "name a folder");
   }
-  const Tree tree = look_through(fs::canonical(folder), manifest);
+  const Tree tree = Walk(manifest)(fs::canonical(folder));
   std::vector<Holding> all;
   for (const KnownSet& set : manifest) {
     for (Holding& holding : Search(tree, set).run()) all.push_back(std::move(holding));

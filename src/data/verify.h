@@ -18,10 +18,11 @@ struct Holding {
   std::string detail;  // "170052171 bytes, sha256 right", "5 of 6 files, missing test_batch.bin"
 };
 
-// In the manifest's order. Folders are looked into at any depth.
+// In the manifest's order. Folders are looked into at any depth; those that cannot be are named in a warning.
 std::vector<Holding> find_holdings(const std::string& folder, const Manifest& manifest);
 
-// Whether the file is the known one: empty, or what is wrong with it. Reads all of it for the checksum.
+// Whether the file is the known one: empty, or what is wrong with it, also that it cannot be read. Reads all
+// of it for the checksum.
 std::string fault_of(const KnownFile& file, const std::string& path);
 
 }  // namespace poem

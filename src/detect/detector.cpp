@@ -4,10 +4,12 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/safetensors.h"
+#include "core/text.h"
 #include "core/version.h"
 #include "detect/image_blocks.h"
 #include "net/weights.h"
@@ -15,6 +17,7 @@
 namespace poem {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kFormat = "poem-detector-1";
@@ -43,6 +46,14 @@ NetworkSpec network_from(const json& j) {
   j.at("mean").get_to(s.mean);
   j.at("std").get_to(s.std);
   return s;
+}
+
+// What helps where the file is damaged: in the folder of its run, the run.
+std::string remedy_for(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (!fs::exists(folder / "config.yaml")) return "copy it again";
+  return "copy it again, or have it written anew with: poem train --resume " +
+         shell_quoted(folder.empty() ? "." : folder.string());
 }
 
 }  // namespace
@@ -104,8 +115,7 @@ void Detector::save(const std::string& path) const {
 }
 
 Detector Detector::load(const std::string& path) {
-  const TensorFile file =
-      read_safetensors(path, "copy it again, or have it written anew by poem train --resume RUN");
+  const TensorFile file = read_safetensors(path, remedy_for(path));
   if (const auto& format = file.text("format"); format != kFormat) {
     throw Error(path, "is of format '" + format + "'", fmt::format("this poem reads {}", kFormat));
   }

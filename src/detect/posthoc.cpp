@@ -25,9 +25,7 @@ Head read_head(const std::string& path) {
     }
     const at::Tensor& a = found->second;
     if (a.dim() != dimensions || !a.is_floating_point() || a.numel() == 0) {
-      throw Error(path,
-                  fmt::format("{} has shape {} of {}", name, fmt::join(a.sizes(), "×"),
-                              c10::toString(a.scalar_type())),
+      throw Error(path, fmt::format("{} has shape {} of {}", name, fmt::join(a.sizes(), "×"), numpy_type(a)),
                   "weight is classes × features and bias classes, both floats");
     }
     if (!at::isfinite(a).all().item<bool>()) {
@@ -47,8 +45,7 @@ Head read_head(const std::string& path) {
 at::Tensor read_labels(const std::string& path, int64_t rows, int64_t classes) {
   const at::Tensor labels = read_npy(path);
   if (labels.dim() != 1 || labels.is_floating_point() || labels.scalar_type() == at::kBool) {
-    throw Error(path,
-                fmt::format("holds {} dimensions of {}", labels.dim(), c10::toString(labels.scalar_type())),
+    throw Error(path, fmt::format("holds {} dimensions of {}", labels.dim(), numpy_type(labels)),
                 "one integer a training row is needed");
   }
   if (labels.size(0) != rows) {

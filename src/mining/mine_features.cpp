@@ -54,9 +54,8 @@ std::vector<int64_t> nearest_the_boundary(const at::Tensor& logits, int64_t sele
 at::Tensor read_features(const std::string& path, int64_t width) {
   const at::Tensor features = read_npy(path);
   if (features.dim() != 2 || !features.is_floating_point()) {
-    throw Error(
-        path, fmt::format("holds {} dimensions of {}", features.dim(), c10::toString(features.scalar_type())),
-        "rows × features as floats are needed");
+    throw Error(path, fmt::format("holds {} dimensions of {}", features.dim(), numpy_type(features)),
+                "rows × features as floats are needed");
   }
   if (features.numel() == 0) {
     throw Error(path, fmt::format("holds {} × {} features", features.size(0), features.size(1)),

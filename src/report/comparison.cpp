@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 
+#include "core/error.h"
 #include "core/text.h"
 #include "report/epoch_plot.h"
 #include "report/html.h"
@@ -24,14 +26,23 @@ bool are_distinct(const std::vector<std::string>& names) {
   return std::set<std::string>(names.begin(), names.end()).size() == names.size();
 }
 
-// The folders' own names where they differ, else as they were given; a folder given twice is numbered.
+// A run beside itself tells nothing, and would look like two that agree.
+void check_no_run_twice(const std::vector<RunData>& runs) {
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (size_t other = 0; other < i; ++other) {
+      std::error_code ignored;  // both were read
+      if (std::filesystem::equivalent(runs[i].folder, runs[other].folder, ignored))
+        throw Error(runs[i].folder, "is named twice", "name each run once");
+    }
+  }
+}
+
+// The folders' own names where they differ, else as they were given.
 std::vector<std::string> names_of(const std::vector<RunData>& runs) {
   std::vector<std::string> names;
   for (const RunData& run : runs) names.push_back(run.name());
   if (are_distinct(names)) return names;
   for (size_t i = 0; i < runs.size(); ++i) names[i] = runs[i].folder;
-  if (are_distinct(names)) return names;
-  for (size_t i = 0; i < runs.size(); ++i) names[i] += fmt::format(" ({})", i + 1);
   return names;
 }
 
@@ -246,6 +257,9 @@ class Comparison {
 
 }  // namespace
 
-std::string comparison(const std::vector<RunData>& runs) { return Comparison(runs)(); }
+std::string comparison(const std::vector<RunData>& runs) {
+  check_no_run_twice(runs);
+  return Comparison(runs)();
+}
 
 }  // namespace poem

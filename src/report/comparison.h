@@ -9,6 +9,7 @@
 
 namespace poem {
 
-std::string comparison(const std::vector<RunData>& runs);  // at least two
+// At least two; a run that is named twice is an Error.
+std::string comparison(const std::vector<RunData>& runs);
 
 }  // namespace poem

@@ -14,6 +14,7 @@
 #include "core/file.h"
 #include "core/safetensors.h"
 #include "core/scores_file.h"
+#include "core/text.h"
 #include "report/words.h"
 #include "train/config.h"
 
@@ -249,7 +250,7 @@ class Reader {
   void note_progress() {
     const auto done = static_cast<int64_t>(run_.epochs.size());
     if (!run_.finished() && run_.setting("format") == std::to_string(kRunFormat)) {
-      note(fmt::format("If it was stopped, go on with: poem train --resume {}", run_.folder));
+      note(fmt::format("If it was stopped, go on with: poem train --resume {}", shell_quoted(run_.folder)));
     } else if (run_.finished() && has("metrics.jsonl") && done < run_.planned_epochs()) {
       note(fmt::format("metrics.jsonl tells of {} of {}.", done, counted(run_.planned_epochs(), "epoch")));
     }

@@ -29,10 +29,12 @@ std::optional<double> rate_bound_of(const TheoryCase& c, double sigma) {  // of 
   return bound ? std::optional<double>(upper_tail(*bound)) : std::nullopt;
 }
 
-// Empty where the proof says nothing: in the extended model, and of what ε limits where there is no ε.
+// Empty where the proof says nothing: in the extended model, of what ε limits where there is no ε, and of the
+// theorem itself where ε > 1.
 std::optional<double> share_violated(const TheoryRow& row, int step) {
   const bool needs_epsilon = step == kTheta2Along || step == kAlong || step == kTheorem;
   if (row.extended || (needs_epsilon && !constrained(row))) return std::nullopt;
+  if (step == kTheorem && row.epsilon > 1) return std::nullopt;
   return row.violated[step];
 }
 
@@ -147,12 +149,12 @@ void fit_y_axis(Panel& panel) {
 Figure epsilon_figure(const std::vector<TheoryRow>& rows, const TheorySettings& settings, bool extended,
                       const Quantity& quantity) {
   const auto [least, most] = std::minmax_element(settings.epsilons.begin(), settings.epsilons.end());
-  Figure figure{
-      quantity.title,
-      "One panel for each dimension d (columns) and signal r0 (rows). Solid: outliers whose boundary "
-      "score is within epsilon; dotted: outliers without this constraint; dashed: the theorem's bound.",
-      static_cast<int64_t>(settings.dimensions.size()),
-      {}};
+  const std::string description = fmt::format(
+      "One panel for each dimension d (columns) and signal r0 (rows). Solid: outliers whose boundary score "
+      "is "
+      "within epsilon; dotted: outliers without this constraint{}.",
+      extended ? "" : "; dashed: the theorem's bound");
+  Figure figure{quantity.title, description, static_cast<int64_t>(settings.dimensions.size()), {}};
   for (double r0 : settings.signals) {
     for (int64_t d : settings.dimensions) {
       std::vector<TheoryRow> shown;
@@ -180,6 +182,7 @@ void write_theory(const TheorySettings& settings, const std::vector<TheoryRow>& 
   const double sigma = settings.sigma;
   const auto ratio = [](const TheoryRow& r) { return r.ratio.mean; };
   const auto fpr = [](const TheoryRow& r) { return r.fpr; };
+  const auto fnr = [](const TheoryRow& r) { return r.fnr; };
   const auto ratio_bound = [=](const TheoryRow& r) { return bound_of(r, sigma); };
   const auto rate_bound = [=](const TheoryRow& r) { return rate_bound_of(r, sigma); };
   const auto path = [&](const char* name) { return folder + "/" + name; };
@@ -196,8 +199,11 @@ void write_theory(const TheorySettings& settings, const std::vector<TheoryRow>& 
        {"μᵀθ / σ‖θ‖", "Extended model: separation of the classifier, higher is better", false, ratio,
         ratio_bound});
   draw("extended_fpr.svg", true,
-       {"FPR, worst test law", "Extended model: error rate of the classifier, lower is better", true, fpr,
-        rate_bound});
+       {"FPR, worst test law", "Extended model: false positive rate of the classifier, lower is better", true,
+        fpr, rate_bound});
+  draw("extended_fnr.svg", true,
+       {"FNR, worst test law", "Extended model: false negative rate of the classifier, lower is better", true,
+        fnr, rate_bound});
 }
 
 TextTable to_table(const TheorySettings& settings, const std::vector<TheoryRow>& rows) {
@@ -209,6 +215,7 @@ TextTable to_table(const TheorySettings& settings, const std::vector<TheoryRow>&
       return !other.extended && !constrained(other) && other.dimension == row.dimension &&
              other.samples == row.samples && other.signal == row.signal;
     });
+    const auto bound = bound_of(row, settings.sigma), violated = share_violated(row, kTheorem);
     table.rows.push_back({{{fmt::to_string(row.dimension)},
                            {fmt::to_string(row.samples)},
                            {fmt::format("{:g}", row.signal)},
@@ -216,8 +223,8 @@ TextTable to_table(const TheorySettings& settings, const std::vector<TheoryRow>&
                            {fmt::format("{:.4f}", any->ratio.mean)},
                            {fmt::format("{:.3g}", row.fpr)},
                            {fmt::format("{:.3g}", any->fpr)},
-                           {fmt::format("{:.4f}", theorem_bound(row, settings.sigma))},
-                           {fmt::format("{:.1f}%", 100 * row.violated[kTheorem])}}});
+                           {bound ? fmt::format("{:.4f}", *bound) : "-"},
+                           {violated ? fmt::format("{:.1f}%", 100 * *violated) : "-"}}});
   }
   return table;
 }

@@ -14,7 +14,8 @@ constexpr const char* kTheoryMark = "theory.json";  // a folder with it is a rep
 void write_theory(const TheorySettings& settings, const std::vector<TheoryRow>& rows,
                   const std::string& folder);  // into a folder that exists
 
-// For the terminal: with the tightest constraint and without any, the theorem's model.
+// For the terminal: with the tightest constraint and without any, the theorem's model. A dash where the
+// theorem says nothing.
 TextTable to_table(const TheorySettings& settings, const std::vector<TheoryRow>& rows);
 
 }  // namespace poem

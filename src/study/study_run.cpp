@@ -337,7 +337,8 @@ class StudyRun {
     std::vector<std::string> paths;
     for (const auto& file : files) paths.push_back(file.first);
     OutputFiles output(paths, true);
-    for (const auto& [path, content] : files) write_file(output.staged(path), content);
+    for (const auto& file : files)
+      output.write(file.first, [&](const std::string& staged) { write_file(staged, file.second); });
     output.commit();
     if (options_.published) options_.published();
   }

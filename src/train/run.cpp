@@ -15,6 +15,7 @@
 #include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
+#include "core/text.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
 #include "metrics/metrics.h"
@@ -281,7 +282,8 @@ std::string detector_path(const std::string& run_or_file) {
   const Folder folder(run_or_file);
   if (fs::exists(folder.detector)) return folder.detector;
   if (fs::exists(folder.config)) {
-    throw Error(run_or_file, "has no detector yet", "finish it with: poem train --resume " + run_or_file);
+    throw Error(run_or_file, "has no detector yet",
+                "finish it with: poem train --resume " + shell_quoted(run_or_file));
   }
   throw Error(run_or_file, "is not a run", "name a folder that 'poem train --out' made");
 }

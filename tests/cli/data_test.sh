@@ -99,6 +99,11 @@ expect_error one.bin "no source gave it" "$at/none/one.bin" "404" "$at/wrong/one
   $(data fetch one --out there --source $at/none/ --source $at/wrong/one.bin)
 expect_error one.bin "no source gave it" "127.0.0.1:9" -- $(data fetch one --out there --source http://127.0.0.1:9/one.bin)
 expect_same "$(ls there)" ""
+# The folder that was made for it does not stay either (expect_error sees to that), one that was there does.
+expect_error one.bin "no source gave it" -- $(data fetch one --out new/deep/er/ --source $at/none/ --source $at/wrong/)
+expect_error one.bin "no source gave it" -- $(data fetch one --out there/../new --source $at/none/)
+expect_error "--source" "empty" -- $(data fetch one --out new --source) ""
+expect_error "--source" "empty" -- $(data fetch pair --out new --source $at/good/ --source) ""
 expect_error two.bin "no source gave it" -- $(data fetch bare --out there)
 printf 'mine' >there/one.bin
 expect_error there/one.bin "has 4 bytes, expected 100000" "--out" -- $(data fetch one --out there)
@@ -140,7 +145,57 @@ expect_ok $(data fetch one --out stopped --source $at/good/)
 expect_words "$logs/requests" "/good/one.bin bytes=$got-"
 cmp stopped/one.bin "$top/served/one.bin"
 
+# ---- from `fetch` to the places that configs name, by the commands of docs/data.md and with stand-ins for the data
+mkdir "$top/study" "$top/stand_ins"
+python3 "$sources/tests/cli/stand_ins.py" "$top/stand_ins"
+(
+  cd "$top/study"
+  for set in cifar-10 cifar-100 svhn dtd places365 lsun-crop lsun-resize isun imagenet-64; do
+    printf '%s:\n  title: a few images\n  downloads:\n' $set
+    for file in $(sed -n "/^$set:/,/^$/s/^ *- file: //p" "$sources/src/data/manifest.yaml"); do
+      printf '    - {file: %s, sources: ["file://%s/%s"]}\n' $file "$top/stand_ins" $file
+    done
+  done >sets.yaml
+  poem() {
+    if [ "$1" = data ]; then set -- data --manifest sets.yaml "${@:2}"; fi
+    "$program" "$@"
+  }
+  command -v unzip >/dev/null || unzip() { # -j FILE -d FOLDER
+    python3 - "$2" "$4" <<'PYTHON'
+import os, sys, zipfile
+os.makedirs(sys.argv[2], exist_ok=True)
+with zipfile.ZipFile(sys.argv[1]) as archive:
+    for name in archive.namelist():
+        with open(os.path.join(sys.argv[2], os.path.basename(name)), "wb") as out:
+            out.write(archive.read(name))
+PYTHON
+  }
+  sed -n '/^```sh data.sh$/,/^```$/p' "$sources/docs/data.md" | sed '1d;$d' >data.sh
+  [ -s data.sh ] || fail "docs/data.md has no commands"
+  trap '[ $? = 0 ] || tail -3 "$logs/err" >&2' EXIT
+  source data.sh >"$logs/out" 2>"$logs/err"
+  truncate -s $((3072 * 9)) data/tiny_images.bin # nobody offers these two
+  echo 3 >data/80mn_cifar_idxs.txt
+  places=$(grep -hoE 'data/[^ ,}#]+' "$sources"/configs/cifar10-poem.yaml "$sources"/configs/study/*.yaml | sort -u)
+  expect_same "$(wc -w <<<"$places")" 13
+  for place in $places; do
+    case $place in
+    *.txt) [ -e "$place" ] || fail "$place is missing" ;;
+    *) "$program" --quiet info "$place" --size 32 >"$logs/out" || fail "$place cannot be read" ;;
+    esac
+  done
+  "$program" info data/imagenet-64.poem >"$logs/out"
+  expect_words "$logs/out" "count      20" "64x64"
+)
+
 # ---- verify: other folders than those of downloads
+mkdir gone
+ln -s ../nowhere gone/one.bin
+cp "$top/served/two.bin" gone/
+code=0
+poem $(data verify gone) >"$logs/out" 2>"$logs/err" || code=$?
+expect_same $code 2
+expect_words "$logs/out" "NOT WHOLE one.bin: cannot be read: No such file" "whole     two.bin: 9000000 bytes"
 mkdir empty
 expect_error empty "none of the known" -- data verify empty
 expect_error missing "no such folder" -- data verify missing

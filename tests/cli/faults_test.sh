@@ -79,6 +79,17 @@ denied locked/new.poem "ermission" -- pack world:train:4 locked/new.poem
 denied locked/new.npy "ermission" -- mine --id features.npy --outliers features.npy --pool features.npy --select 1 \
   --seed 1 --out locked/new.npy
 denied locked/secret.npy "ermission" -- info locked/secret.npy
+# One file that may not be read, and a folder, hide no other.
+mkdir -m 755 mixed
+printf 'x' | tee mixed/a.bin >mixed/b.bin
+mkdir -m 000 mixed/closed
+chmod 000 mixed/a.bin
+printf 's: {title: t, downloads: [{file: a.bin}, {file: b.bin}]}\n' >sets.yaml
+code=0
+"${as_user[@]}" "$program" data --manifest sets.yaml verify mixed >"$logs/out" 2>"$logs/err" || code=$?
+expect_same $code 2
+expect_words "$logs/out" "NOT WHOLE a.bin: cannot be read: Permission denied" "whole     b.bin"
+expect_words "$logs/err" "mixed/closed: cannot be listed: Permission denied" "1 of 2 are not whole"
 denied locked/images "ermission" -- info locked/images
 denied locked/secret.npy "ermission" -- metrics --id locked/secret.npy --ood a=scores.txt
 denied locked/secret.npy "ermission" -- train locked/secret.npy --out new

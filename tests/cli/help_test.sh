@@ -52,4 +52,7 @@ expect_same $code 2
 expect_words "$logs/err" "standard output" "No space left"
 
 # Without a GPU its benchmark says so.
-nvidia-smi >/dev/null 2>&1 || expect_error "--device cuda" -- bench gpu
+if ! nvidia-smi >/dev/null 2>&1; then
+  expect_error "poem: bench gpu: finds no GPU" "make bench" -- bench gpu
+  ! grep -q "use --device cpu" "$logs/err" || fail "advice that does not help"
+fi

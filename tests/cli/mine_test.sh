@@ -30,7 +30,7 @@ npy none.npy '<f4' '0, 1' ''
 npy short.npy '<f4' '3, 1' "$one"
 head -c 20 id.npy >cut.npy
 mine=(mine --select 2 --seed 1 --out new.npy --outliers out.npy)
-expect_error "id.npy, out.npy and pool.npy: selection" "6 rows wanted of a pool of 5" "1 to 5" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
+expect_error "poem: --select: wants 6 rows, pool.npy has 5" "larger pool" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
 expect_error "--select" "'0'" "at least 1" -- mine "${inputs[@]}" --select 0 --seed 1 --out new.npy
 expect_error "--seed" "'-1'" "whole number of at least 0" -- mine "${inputs[@]}" --select 1 --seed -1 --out new.npy
 expect_error "--scale" "'0'" "from 1e-12 to" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --scale 0
@@ -48,7 +48,7 @@ npy huge.npy '<f8' '1, 1' "$huge"
 expect_error "huge.npy, out.npy" "feature 0 is degenerate" "rescale" -- "${mine[@]}" --id huge.npy --pool pool.npy
 expect_error post.npz "archive of arrays" numpy.save -- "${mine[@]}" --id post.npz --pool pool.npy
 expect_error flat.npy "1 dimensions" -- "${mine[@]}" --id flat.npy --pool pool.npy
-expect_error whole.npy "Int" -- "${mine[@]}" --id whole.npy --pool pool.npy
+expect_error whole.npy "2 dimensions of int32" -- "${mine[@]}" --id whole.npy --pool pool.npy
 expect_error none.npy "0 × 1" -- "${mine[@]}" --id none.npy --pool pool.npy
 expect_error short.npy "4 bytes" -- "${mine[@]}" --id short.npy --pool pool.npy
 expect_error cut.npy "header" -- "${mine[@]}" --id cut.npy --pool pool.npy
@@ -67,5 +67,5 @@ expect_ok mine "${inputs[@]}" --select 1 --seed 1 --out idx.npy --force
   ulimit -f 0 # every write fails, as on a full disk
   poem mine "${inputs[@]}" --select 1 --seed 1 --out full.npy 2>&1 >/dev/null
 ) | cat >"$logs/err" || true
-expect_words "$logs/err" full.npy "cannot write" "File too large" "free some space"
+expect_words "$logs/err" "poem: full.npy: cannot write" "File too large" "free some space"
 expect_same "$(find . -name 'full*')" ""

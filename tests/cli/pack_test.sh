@@ -21,6 +21,12 @@ mkdir folder taken.poem
 printf 'text' >folder/readme.txt
 expect_error train.poem "exists already" "--force" -- pack world:train:4 train.poem
 expect_error taken.poem "is a folder" -- pack world:train:4 taken.poem --force
+for file in other.poem empty.poem folder/readme.txt; do
+  expect_error $file "not a packed file of poem" "never replaced" "another name" -- pack world:train:4 $file --force
+done
+cp cut.poem mended.poem # what was packed once may be packed again
+expect_ok pack world:train:16 mended.poem --force
+cmp train.poem mended.poem
 expect_error nowhere/new.poem "folder does not exist" -- pack world:train:4 nowhere/new.poem
 expect_error "/proc/nowhere/new.poem" "folder does not exist" -- pack world:train:4 /proc/nowhere/new.poem
 expect_error world:bogus "use one of" -- pack world:bogus new.poem

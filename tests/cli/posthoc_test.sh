@@ -105,7 +105,7 @@ npy huge.npy '<f8' '1, 2' "$huge$huge"
 expect_error huge.npy "feature 0 of row 0" "float32" -- "${hoc[@]}" "${fitted[@]}" --id huge.npy --ood near=near.npy
 npy few.npy '<i8' '1,' "\x00$long"
 npy beyond.npy '<i8' '4,' "\x00$long\x00$long\x02$long\x01$long"
-for wrong in "few.npy|1 labels for 4" "beyond.npy|row 2 has label 2, the head has 2 classes" "train.npy|2 dimensions of Float"; do
+for wrong in "few.npy|1 labels for 4" "beyond.npy|row 2 has label 2, the head has 2 classes" "train.npy|2 dimensions of float32"; do
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" --train train.npy --head head.npz --id id.npy --ood n=near.npy \
     --train-labels "${wrong%|*}"
 done
@@ -115,7 +115,7 @@ npz long.npz weight=weight.npy bias=labels.npy
 npy one_bias.npy '<f4' '1,' "$one"
 npz short.npz weight=weight.npy bias=one_bias.npy
 npz nan.npz weight=nan.npy bias=one_bias.npy
-for wrong in "no_bias.npz|no array 'bias'" "flat.npz|weight has shape 2" "long.npz|Long" "short.npz|2 rows and bias 1" \
+for wrong in "no_bias.npz|no array 'bias'" "flat.npz|weight has shape 2" "long.npz|int64" "short.npz|2 rows and bias 1" \
   "nan.npz|not finite" "train.npy|numpy.savez"; do
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" --train train.npy --train-labels labels.npy --id id.npy \
     --ood n=near.npy --head "${wrong%|*}"

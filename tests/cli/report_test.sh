@@ -29,6 +29,7 @@ expect_words letter.html "At its threshold"
 # Several runs.
 expect_ok train image.yaml --out other "${sets[@]}" --set train.epochs=1 --set mining.miner=random --seed 1
 expect_error "--out" "several runs" -- report run other
+expect_error ./run/ "named twice" "once" -- report run other ./run/ --out both.html
 expect_ok report run other --out both.html
 expect_words both.html "2 runs compared" "ean FPR95: " mining.miner thompson random
 

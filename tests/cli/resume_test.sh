@@ -78,6 +78,16 @@ for features in stored fresh; do
   rm -r stopped
 done
 
+# A folder's name stands in the message as a shell needs it.
+start image.yaml --out "it's mine"
+await "it's mine/config.yaml"
+stop INT
+expect_same $code 130
+expect_words "$logs/err" "poem train --resume 'it'\\''s mine'"
+expect_error "no detector yet" "poem train --resume 'it'\\''s mine'" -- eval "it's mine" --id world:test:8 --ood a=world:digits:8
+expect_ok info "it's mine"
+expect_words "$logs/out" "poem train --resume 'it'\\''s mine'"
+
 # Before the first checkpoint there is the config only: the run starts again from it.
 for attempt in 1 2 3 4 5; do # a busy machine may be late with the kill
   rm -rf early

@@ -97,9 +97,15 @@ cmp damaged/detector.safetensors run/detector.safetensors
 cp run/detector.safetensors damaged/checkpoint/state.safetensors
 expect_error damaged/checkpoint/state.safetensors "poem-detector-1" "poem-checkpoint-1" -- train --resume damaged
 truncate -s -1 damaged/detector.safetensors
-expect_error damaged/detector.safetensors "safetensors" -- info damaged/detector.safetensors
+expect_error damaged/detector.safetensors "safetensors" "poem train --resume damaged)" -- info damaged/detector.safetensors
+expect_error damaged/detector.safetensors "safetensors" -- info damaged # and not half of what there is to tell
+(cd damaged && expect_error detector.safetensors "poem train --resume .)" -- info detector.safetensors)
+head -c 1000 run/detector.safetensors >alone.safetensors
+expect_error alone.safetensors "(copy it again)" -- info alone.safetensors
 expect_error damaged/detector.safetensors "safetensors" -- eval damaged --id world2d:test:9 --ood a=world2d:ood:9
 cp run/checkpoint/state.safetensors damaged/checkpoint/state.safetensors
+expect_ok train --resume damaged # as the remedy says
+cmp damaged/detector.safetensors run/detector.safetensors
 sed -i 's/world2d:train:120/world2d:train:90/' damaged/config.yaml
 expect_error damaged/checkpoint/state.safetensors "images" "restore the data" -- train --resume damaged
 sed -i 's/^format: 1/format: 2/' damaged/config.yaml
