@@ -53,8 +53,8 @@ void Detector::for_each_batch(const ImageSet& images, const std::function<void(c
   const int64_t classes = network->classifies() ? static_cast<int64_t>(class_names.size()) : 0;
   for_each_block(images, size, network->parameters().front().second.device(), [&](const at::Tensor& pixels) {
     const at::Tensor features = network->features(pixels), outputs = network->logits(features).cpu();
-    use({outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes), features.cpu(),
-         pixels, network.get()});
+    use({outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes),
+         features.narrow(1, 0, network->feature_count()).cpu(), pixels, network.get()});
   });
 }
 
