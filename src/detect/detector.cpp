@@ -45,6 +45,24 @@ NetworkSpec network_from(const json& j) {
   return s;
 }
 
+// What was saved for the score must be able to take a batch such as the network gives: one is made up.
+void check_score_fits(const Detector& detector, const std::string& path) {
+  const at::NoGradGuard no_grad;
+  Network& network = *detector.network;
+  const int64_t outputs = network.spec().classes, size = detector.size,
+                classes = network.classifies() ? static_cast<int64_t>(detector.class_names.size()) : 0;
+  network.train(false);
+  try {
+    const Batch batch{at::arange(classes, at::kFloat).unsqueeze(0), at::zeros({1, outputs - classes}),
+                      at::zeros({1, network.feature_count()}),
+                      at::zeros({1, network.spec().channels, size, size}), &network};
+    if ((*detector.score)(batch).numel() == 1) return;
+  } catch (const std::exception&) {  // LibTorch's complaints about shapes and types
+  }
+  throw Error(path, "what it holds for the score '" + detector.score->name() + "' does not fit its network",
+              "write or copy the file again");
+}
+
 }  // namespace
 
 void Detector::for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const {
@@ -122,6 +140,7 @@ Detector Detector::load(const std::string& path) {
   }
   load_weights(*detector.network, "", file);
   detector.score->load(file, kScorePrefix);
+  check_score_fits(detector, path);
   return detector;
 }
 
