@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "core/random.h"
 #include "core/safetensors.h"
@@ -125,7 +126,8 @@ TEST(Density, FarFromIdImagesThePredictionIsUniform) {
   EXPECT_TRUE(at::allclose(p, at::full({1, kClasses}, 1.0 / kClasses), 0, 1e-5)) << p;
 }
 
-// Every mean, variance and weight of both mixtures, by two-sided differences of CCU's loss in float64.
+// Every mean, variance and weight of both mixtures, by two-sided differences of CCU's loss in float64; and a
+// step goes along them.
 TEST(Density, GradientsOfTheMixturesEqualDifferences) {
   const auto network = prepared();
   for (const auto& named : {network->parameters(), network->buffers()}) {
@@ -144,9 +146,11 @@ TEST(Density, GradientsOfTheMixturesEqualDifferences) {
   const at::NoGradGuard no_grad;
   constexpr double kStep = 1e-5;
   int64_t checked = 0;
+  std::map<std::string, at::Tensor> stepped;
   for (const auto& [name, tensor] : network->buffers()) {
     if (!tensor.requires_grad()) continue;
     ASSERT_TRUE(tensor.grad().defined()) << name;
+    stepped[name] = tensor - spec().density_rate * tensor.grad();
     const at::Tensor flat = tensor.detach().view({-1}), gradient = tensor.grad().view({-1});
     EXPECT_GT(gradient.abs().max().item<double>(), 1e-3) << name << " does not matter here";
     for (int64_t i = 0; i < flat.numel(); ++i, ++checked) {
@@ -160,6 +164,10 @@ TEST(Density, GradientsOfTheMixturesEqualDifferences) {
     }
   }
   EXPECT_EQ(checked, 2 * (4 * 8 + 4 + 4));
+  network->after_step();
+  stepped.erase("density.out.log_variances");  // the next test
+  for (const auto& [name, expected] : stepped)
+    EXPECT_TRUE(at::allclose(buffer(*network, name), expected, 1e-12, 1e-12)) << name;
 }
 
 TEST(Density, AStepFollowsTheGradientAndKeepsOutliersWide) {
