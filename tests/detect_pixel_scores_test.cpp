@@ -3,13 +3,16 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <tuple>
 
 #include "core/safetensors.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
+#include "detect/held_out.h"
 #include "detect/input_gradient.h"
 #include "detect/logistic.h"
 #include "expect_error.h"
@@ -28,13 +31,16 @@ ImageSet noise(int64_t count, uint64_t seed) {
           {"a", "b", "c"}};
 }
 
-// A small perceptron with one output beyond the classes; in float64 where differences are taken.
-Detector small_detector(at::ScalarType type = at::kFloat, uint64_t seed = 3) {
+// A small perceptron, as it is with one output beyond the classes; in float64 where differences are taken.
+Detector small_detector(at::ScalarType type = at::kFloat, uint64_t seed = 3,
+                        const std::string& head = "linear") {
   NetworkSpec spec;
   spec.name = "mlp";
   spec.hidden = {6, 5};
   spec.pixels = kSide * kSide;
-  spec.classes = kClasses + 1;
+  spec.head = head;
+  spec.components = 2;
+  spec.classes = kClasses + (head == "density" ? 2 : 1);
   Detector detector{make_network(spec, seed), make_score("energy"), 0.5, {"a", "b", "c"}, kSide};
   for (auto& [name, tensor] : detector.network->parameters()) tensor.set_data(tensor.to(type) * 2);
   detector.network->train(false);
@@ -289,7 +295,63 @@ TEST(Evaluate, OneForwardPassServesAllScoresOfFeatures) {
   EXPECT_EQ(network->count, 37);
 }
 
-TEST(Evaluate, APoisonedTestSetChangesNothingButItsOwnFigures) {
+TEST(FitScores, AshAndScaleNeedNoImages) {
+  Detector detector = small_detector();
+  const auto network = std::make_shared<CountingNetwork>(detector.network);
+  detector.network = network;
+  const auto with = fit_scores({"ash", "scale"}, detector, id_images());
+  const auto without = fit_scores({"ash", "scale"}, detector, std::nullopt);
+  EXPECT_EQ(network->count, 0);
+  detector.for_each_batch(noise(20, 4), [&](const Batch& batch) {
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE((*with[i])(batch).equal((*without[i])(batch))) << i;
+  });
+}
+
+// Scores of features do not see the densities of pixels that CCU's network appends to them.
+TEST(FitScores, OfFeaturesAreThoseOfTheClassifierInsideCcu) {
+  const Detector plain = small_detector(), ccu = small_detector(at::kFloat, 3, "density");
+  const std::vector<std::string> names = {"knn", "ssd", "mds", "rmds"};
+  const auto expected = fit_scores(names, plain, id_images()), got = fit_scores(names, ccu, id_images());
+  const ImageSet images = noise(20, 4);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Detector one{plain.network, expected[i], {}, plain.class_names, kSide},
+        other{ccu.network, got[i], {}, plain.class_names, kSide};
+    EXPECT_TRUE(at::allclose(one.scores(images), other.scores(images), 1e-5, 1e-6)) << names[i];
+  }
+}
+
+TEST(HeldOut, TakesFiveHundredEvenlyAndAllOfFewer) {
+  const Detector detector = small_detector();
+  for (const int64_t count : {1, 499, 500, 501, 1001, 5000}) {
+    Training training;
+    training.network = detector.network.get();
+    training.classes = kClasses;
+    training.size = kSide;
+    training.held_out = noise(count, 1);
+    // An image's number, in base 200, is its first two pixels.
+    const at::Tensor number = at::arange(count, at::kLong), flat = training.held_out.pixels.view({count, -1});
+    flat.select(1, 0).copy_(number.remainder(200));
+    flat.select(1, 1).copy_(number.div(200, "floor"));
+    std::vector<int64_t> taken;
+    for_each_held_out(training, [&](const at::Tensor& pixels, const at::Tensor&) {
+      const at::Tensor rows = pixels.flatten(1).to(at::kLong);
+      for (int64_t i = 0; i < rows.size(0); ++i)
+        taken.push_back(rows[i][0].item<int64_t>() + 200 * rows[i][1].item<int64_t>());
+    });
+    const int64_t wanted = std::min<int64_t>(count, 500);
+    ASSERT_EQ(static_cast<int64_t>(taken.size()), wanted) << count;
+    EXPECT_EQ(taken.front(), 0);
+    EXPECT_EQ(taken.back(), count - (count + wanted - 1) / wanted) << count;
+    for (size_t i = 1; i < taken.size(); ++i) {
+      EXPECT_GE(taken[i] - taken[i - 1], count / wanted) << count;
+      EXPECT_LE(taken[i] - taken[i - 1], (count + wanted - 1) / wanted) << count;
+    }
+  }
+}
+
+// That no fit sees a test set is shown where test sets are read: Methods.TestSetsLeaveNoTraceInTheDetector
+// and the tests of poem eval and poem posthoc.
+TEST(Evaluate, ScoringASetChangesNoScoreAndNoFigureOfAnother) {
   const Detector detector = small_detector();
   const std::vector<std::string> all = choose_scores({"all"}, available(detector, id_images()));
   EXPECT_EQ(all.size(), score_names().size());
@@ -315,6 +377,39 @@ TEST(Evaluate, APoisonedTestSetChangesNothingButItsOwnFigures) {
     EXPECT_NE(second[i].sets[1].metrics.aupr_in, one.aupr_in) << all[i];
   }
   for (const auto& [name, tensor] : state()) EXPECT_TRUE(tensor.equal(before.at(name))) << name;
+}
+
+TEST(Detector, AFileWhoseScoreDoesNotFitItsNetworkIsAnError) {
+  TemporaryFolder folder;
+  using Tensors = std::map<std::string, at::Tensor>;
+  const auto expect_refused = [&](const std::string& name, const std::function<void(Tensors&)>& spoil) {
+    Detector detector = small_detector();
+    detector.score = nullptr;
+    detector.score = fit_scores({name}, detector, id_images())[0];
+    detector.save(folder / "good");
+    Detector::load(folder / "good");
+    TensorFile file = read_safetensors(folder / "good");
+    spoil(file.tensors);
+    write_safetensors(folder / "bad", file);
+    expect_error([&] { Detector::load(folder / "bad"); }, {"bad", "'" + name + "'", "does not fit"});
+  };
+  const auto narrower = [](const std::string& tensor) {
+    return [=](Tensors& t) {
+      at::Tensor& rows = t.at("score." + tensor);
+      rows = rows.narrow(-1, 0, rows.size(-1) - 1).contiguous();
+    };
+  };
+  expect_refused("knn", narrower("features"));
+  expect_refused("knn", [](Tensors& t) { t["score.features"] = t["score.features"].to(at::kLong); });
+  expect_refused("ssd", narrower("centre"));
+  expect_refused("rmds", narrower("all_means"));
+  expect_refused("react", narrower("weight"));
+  expect_refused("vim", [](Tensors& t) { t["score.alpha"] = at::ones({3}, at::kDouble); });
+  expect_refused("fdbd", [](Tensors& t) { t["score.apart"] = at::ones({2, 3}, at::kDouble); });
+  expect_refused("odin", [](Tensors& t) { t["score.step"] = at::ones({2}, at::kDouble); });
+  expect_refused("mahalanobis", narrower("layer0.centre"));
+  expect_refused("mahalanobis", narrower("coefficients"));
+  expect_refused("mahalanobis", [](Tensors& t) { t.erase("score.layer1.centre"); });  // one layer less
 }
 
 TEST(FitScores, WhatCannotBeFittedIsAnError) {

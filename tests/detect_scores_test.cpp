@@ -368,9 +368,26 @@ TEST(FeatureScores, EqualPlainLoopsForOneFeatureAndTwoClasses) {
 }
 
 TEST(FeatureScores, KnnCrossesItsBlocksExactly) {
-  FeatureData data = toy(9000, 3, 2);  // more than two blocks of training rows
+  FeatureData data = toy(9000, 8, 2);  // more than two blocks of training rows
   data.id = data.id.narrow(0, 0, 12);
-  expect_naive("knn", data, 1e-3);
+  expect_naive("knn", data, 1e-5);
+  const Naive naive(data);
+  const at::Tensor scores = scored("knn", data);
+  for (int64_t i = 0; i < 12; ++i) {
+    const Row query = row(data.id[i]);
+    EXPECT_LT(scores[i].item<double>(), naive.knn(query, 49)) << "one neighbour is missing, row " << i;
+    EXPECT_GT(scores[i].item<double>(), naive.knn(query, 51)) << "one neighbour too many, row " << i;
+  }
+}
+
+TEST(FeatureScores, AFeatureThatIsNotANumberGivesNoScore) {
+  FeatureData data = toy(60, 4, 3);
+  data.id[1][2] = std::nan("");
+  for (const std::string& name : kOfFeatures) {
+    const at::Tensor scores = scored(name, data);
+    EXPECT_TRUE(std::isnan(scores[1].item<double>())) << name << " " << scores[1].item<double>();
+    EXPECT_TRUE(std::isfinite(scores[0].item<double>())) << name;
+  }
 }
 
 TEST(FeatureScores, KnnOfFewTrainingRowsTakesTheFarthest) {
@@ -466,18 +483,41 @@ TEST(FeatureScores, ComeBackFromAFileAsTheyWere) {
     const auto loaded = make_score(name);
     loaded->load(file, "score.");
     EXPECT_TRUE((*loaded)(batch).equal((*fitted[0])(batch))) << name;
-    EXPECT_EQ(needs(name, kTraining), !file.tensors.empty()) << name;
+    EXPECT_EQ(needs(name, kFitted), !file.tensors.empty()) << name;
   }
 }
 
-TEST(Scores, RejectIsTheProbabilityBeyondTheClasses) {
+// Four classes and two outputs beyond them.
+Batch with_rejects(const at::Tensor& outputs) {
+  return {outputs.narrow(1, 0, 4), outputs.narrow(1, 4, 2), {}, {}, nullptr};
+}
+
+TEST(Scores, RejectIsTheOddsAgainstTheOutputsBeyondTheClasses) {
   const at::Tensor outputs = random({5, 6}, 1) * 3;
-  const Batch batch{outputs.narrow(1, 0, 4), outputs.narrow(1, 4, 2), {}, {}, nullptr};
+  const Batch batch = with_rejects(outputs);
   const at::Tensor reject = (*make_score("reject"))(batch), msp = (*make_score("msp"))(batch);
   for (int64_t i = 0; i < 5; ++i) {
     const Row all = softmax(row(outputs[i])), classes = softmax(row(outputs[i].narrow(0, 0, 4)));
-    EXPECT_NEAR(reject[i].item<double>(), -all[4] - all[5], 1e-6);
+    const double p = all[4] + all[5];
+    EXPECT_NEAR(reject[i].item<double>(), std::log((1 - p) / p), 1e-5);
     EXPECT_NEAR(msp[i].item<double>(), *std::max_element(classes.begin(), classes.end()), 1e-6);
+  }
+}
+
+// Where p(reject) is 1 or 0 in float32, the order is still that of float64.
+TEST(Scores, RejectTellsApartWhatIsCertain) {
+  for (const double sign : {1.0, -1.0}) {
+    at::Tensor outputs = random({200, 6}, 7);
+    for (int64_t i = 0; i < 200; ++i) outputs[i].narrow(0, 4, 2) += sign * (20 + 0.2 * (i * 77 % 200));
+    const at::Tensor scores = (*make_score("reject"))(with_rejects(outputs));
+    std::vector<std::pair<double, double>> pairs;  // by the smaller of p and 1 − p, which float64 resolves
+    for (int64_t i = 0; i < 200; ++i) {
+      const Row p = softmax(row(outputs[i]));
+      const double rejected = p[4] + p[5], kept = p[0] + p[1] + p[2] + p[3];
+      pairs.emplace_back(sign > 0 ? kept : -rejected, scores[i].item<double>());
+    }
+    std::sort(pairs.begin(), pairs.end());
+    for (size_t i = 1; i < pairs.size(); ++i) EXPECT_LT(pairs[i - 1].second, pairs[i].second) << i;
   }
 }
 
@@ -488,12 +528,12 @@ TEST(Scores, WhatIsMissingIsNamed) {
   expect_error([] { choose_scores({"odin"}, kPosthocNeeds); }, {"'odin'", "gradients", "poem eval"});
   expect_error([] { choose_scores({"reject"}, kTraining | kNetwork); }, {"'reject'", "beyond the classes"});
   expect_error([] { choose_scores({"mahalanobis"}, kClasses | kTraining | kNetwork); },
-               {"'mahalanobis'", "not trained on", "data.validation"});
+               {"'mahalanobis'", "not trained on", "data.validation", "--train at least 20 images"});
   expect_error([] { choose_scores({"energy"}, kTraining | kNetwork); }, {"'energy'", "classes", "ssd"});
   expect_error([] { choose_scores({"vim"}, kTraining | kClasses); }, {"'vim'", "linear", "msp"});
   EXPECT_EQ(choose_scores({"knn"}, kNothing, "knn"), std::vector<std::string>{"knn"});
-  EXPECT_EQ(choose_scores({"all"}, kClasses | kLinear),
-            (std::vector<std::string>{"msp", "maxlogit", "energy", "gen"}));
+  EXPECT_EQ(choose_scores({"all"}, kClasses | kLinear | kHead),
+            (std::vector<std::string>{"msp", "maxlogit", "energy", "ash", "scale", "gen"}));
 }
 
 TEST(Scores, ToFloatsKeepsTheOrderOfStridedRows) {

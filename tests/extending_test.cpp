@@ -1,9 +1,11 @@
-// The worked example of docs/extending.md compiles and computes what it says.
-#include "../examples/extending/logit_norm.cpp"
-
+// The worked examples of docs/extending.md compile and compute what they say.
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "../examples/extending/centre.cpp"
+#include "../examples/extending/logit_norm.cpp"
+#include "core/safetensors.h"
 
 namespace poem {
 namespace {
@@ -17,6 +19,19 @@ TEST(ExtendingExample, IsCrossEntropyOfNormalisedLogits) {
   const double first = std::log(std::exp(1.2) + std::exp(1.6) + 1) - 1.2;
   const double second = std::log(1 + std::exp(-1.2) + std::exp(1.6)) - 1.6;
   EXPECT_NEAR(loss.total.item<double>(), (first + second) / 2, 1e-12);
+}
+
+TEST(ExtendingExample, IsTheDistanceToTheMeanAlsoFromAFile) {
+  Training training;
+  training.features = at::tensor({1.f, 0.f, 3.f, 2.f}).view({2, 2});  // around (2, 1)
+  const auto score = make_centre(), loaded = make_centre();
+  score->fit(training);
+  TensorFile file;
+  score->store(file, "score.");
+  loaded->load(file, "score.");
+  Batch batch;
+  batch.features = at::tensor({5.f, 5.f, 2.f, 1.f}).view({2, 2});
+  EXPECT_EQ(to_floats((*loaded)(batch)), (std::vector<float>{-5, 0}));
 }
 
 }  // namespace

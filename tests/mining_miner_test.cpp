@@ -12,6 +12,7 @@
 
 #include "core/random.h"
 #include "data/pool.h"
+#include "detect/score.h"
 #include "expect_error.h"
 
 namespace poem {
@@ -262,6 +263,21 @@ TEST(ThompsonMiner, MinesWhatLiesNearestTheBoundary) {
   EXPECT_NEAR(*mined.diagnostics.spread, 0, 1e-5);
 }
 
+// Networks may append what their head wants to the features: the posterior is over φ(x) alone.
+TEST(PosteriorMiners, SeeTheFeaturesAloneAndNotWhatFollowsThem) {
+  const Posterior posterior = concentrated({1, -2, 0.5, 3, 0, -1}, 0.5);
+  const std::vector<Crop> pool = numbered(300);
+  const auto wider = [](const Crop* crops, int64_t count) {
+    return at::cat({made_up(crops, count), at::full({count, 2}, -3000.0, at::kFloat)}, 1);
+  };
+  for (const char* name : {"thompson", "mean"}) {
+    const auto miner = make_miner(name);
+    EXPECT_EQ(indices(pool, mine(*miner, {pool, 40, 0, wider, &posterior, 3, 8}, {}).crops),
+              indices(pool, mine(*miner, {pool, 40, 0, made_up, &posterior, 3, 8}, {}).crops))
+        << name;
+  }
+}
+
 TEST(ThompsonMiner, DrawsAnewEveryEpochAndSeed) {
   PosteriorSettings settings;
   const Posterior prior(Statistics(kFeatures), settings);
@@ -372,6 +388,28 @@ TEST(GreedyMiner, TakesWhatLooksMostLikeIdAfterTheSkippedShare) {
   }
   expect_error([&] { mine(*make_miner("greedy"), scored(pool, 30, 0.95), {}); },
                {"mining.select", "30", "20"});
+}
+
+// NTOM on a network that is certain of every outlier: p(K+1) is 1 in float32 for all of the pool.
+TEST(GreedyMiner, TakesTheRightOnesWhereAllAreCertain) {
+  const std::vector<Crop> pool = numbered(400);
+  const auto gap = [](int64_t image) { return 20 + 0.1 * static_cast<double>(image * 77 % 400); };
+  MiningTask task = scored(pool, 30, 0.125);
+  task.features = [&](const Crop* crops, int64_t count) {
+    const at::Tensor outputs = at::zeros({count, 4});
+    for (int64_t i = 0; i < count; ++i) outputs[i][3] = gap(crops[i].image);
+    return outputs;
+  };
+  task.id_score = [](const at::Tensor& z) {
+    return (*make_score("reject"))({z.narrow(1, 0, 3), z.narrow(1, 3, 1), {}, {}, nullptr});
+  };
+  std::vector<std::pair<double, int64_t>> order;  // by 1 − p(K+1), in float64
+  for (const Crop& crop : pool) order.emplace_back(-3 / (3 + std::exp(gap(crop.image))), crop.image);
+  std::sort(order.begin(), order.end());
+  std::vector<int64_t> expected;
+  for (size_t i = 50; i < 80; ++i) expected.push_back(order[i].second);
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(indices(pool, mine(*make_miner("greedy"), task, {}).crops), expected);
 }
 
 TEST(LogitMiner, RanksByTheLastOutput) {

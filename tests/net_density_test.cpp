@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "core/random.h"
 #include "core/safetensors.h"
 #include "net/network.h"
 #include "net/weights.h"
+#include "objective/objective.h"
 #include "temporary_folder.h"
 
 namespace poem {
@@ -91,13 +93,14 @@ TEST(Density, OutputsAreTheMixedProbabilitiesAndTheDensities) {
   const at::NoGradGuard no_grad;
   const at::Tensor x = images(5, 6, 115, 12);
   const at::Tensor features = network->features(x);
-  ASSERT_EQ(features.size(1), network->feature_count());
+  ASSERT_EQ(features.size(1), network->feature_count() + 2);
   const at::Tensor out = network->logits(features);
   ASSERT_EQ(out.size(1), kClasses + 2);
   NetworkSpec plain = spec();
   plain.head = "linear";
   plain.classes = kClasses;
   const auto inner = make_network(plain, 3);  // the same draws
+  EXPECT_TRUE(at::equal(features.narrow(1, 0, network->feature_count()), inner->features(x)));
   const at::Tensor p = at::softmax(inner->logits(inner->features(x)), 1).to(at::kDouble);
   for (int64_t i = 0; i < 6; ++i) {
     const double in = log_density(*network, "density.in.", x[i]),
@@ -123,10 +126,54 @@ TEST(Density, FarFromIdImagesThePredictionIsUniform) {
   EXPECT_TRUE(at::allclose(p, at::full({1, kClasses}, 1.0 / kClasses), 0, 1e-5)) << p;
 }
 
+// Every mean, variance and weight of both mixtures, by two-sided differences of CCU's loss in float64; and a
+// step goes along them.
+TEST(Density, GradientsOfTheMixturesEqualDifferences) {
+  const auto network = prepared();
+  for (const auto& named : {network->parameters(), network->buffers()}) {
+    for (const auto& [name, tensor] : named) tensor.set_data(tensor.detach().to(at::kDouble));
+  }
+  ObjectiveSettings settings;
+  settings.name = "ccu";
+  const auto objective = make_objective(settings);
+  const at::Tensor id = images(5, 10, 115, 12), outliers = images(6, 8, 95, 25);
+  const at::Tensor labels = at::arange(10, at::kLong).remainder(kClasses);
+  const auto loss = [&] {
+    const auto outputs = [&](const at::Tensor& x) { return network->logits(network->features(x)); };
+    return (*objective)(outputs(id), labels, outputs(outliers), {}).total;
+  };
+  loss().backward();
+  const at::NoGradGuard no_grad;
+  constexpr double kStep = 1e-5;
+  int64_t checked = 0;
+  std::map<std::string, at::Tensor> stepped;
+  for (const auto& [name, tensor] : network->buffers()) {
+    if (!tensor.requires_grad()) continue;
+    ASSERT_TRUE(tensor.grad().defined()) << name;
+    stepped[name] = tensor - spec().density_rate * tensor.grad();
+    const at::Tensor flat = tensor.detach().view({-1}), gradient = tensor.grad().view({-1});
+    EXPECT_GT(gradient.abs().max().item<double>(), 1e-3) << name << " does not matter here";
+    for (int64_t i = 0; i < flat.numel(); ++i, ++checked) {
+      const double old = flat[i].item<double>();
+      flat[i] = old + kStep;
+      const double above = loss().item<double>();
+      flat[i] = old - kStep;
+      const double below = loss().item<double>();
+      flat[i] = old;
+      EXPECT_NEAR(gradient[i].item<double>(), (above - below) / (2 * kStep), 1e-7) << name << " " << i;
+    }
+  }
+  EXPECT_EQ(checked, 2 * (4 * 8 + 4 + 4));
+  network->after_step();
+  stepped.erase("density.out.log_variances");  // the next test
+  for (const auto& [name, expected] : stepped)
+    EXPECT_TRUE(at::allclose(buffer(*network, name), expected, 1e-12, 1e-12)) << name;
+}
+
 TEST(Density, AStepFollowsTheGradientAndKeepsOutliersWide) {
   const auto network = prepared();
   const at::Tensor x = images(5, 10, 115, 12);
-  const auto loss = [&] { return -network->features(x).narrow(1, network->feature_count() - 2, 2).mean(); };
+  const auto loss = [&] { return -network->features(x).narrow(1, network->feature_count(), 2).mean(); };
   const double before = loss().item<double>();
   const at::Tensor means = buffer(*network, "density.in.means");
   for (int i = 0; i < 20; ++i) {

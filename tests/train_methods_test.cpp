@@ -139,6 +139,14 @@ TEST(Methods, LearnOnlyWithTheirOwnOutputs) {
   EXPECT_EQ(outputs(kMethods[8]), 128);
 }
 
+TEST(Methods, ThePosteriorOfCcuIsOverTheFeaturesAlone) {
+  Trained training(base(
+      {"objective.name=ccu", "mining.miner=thompson", "objective.components=5", "score=msp", "data.size=8"}));
+  ASSERT_TRUE(training.run());
+  EXPECT_TRUE(training.reports[1].mining->spread.has_value());
+  EXPECT_EQ(training.trainer.posterior().mean().numel(), 64);  // without the two densities of the pixels
+}
+
 TEST(Methods, AContrastiveNetworkHasNoAccuracy) {
   Trained training(base(kMethods[8]));
   ASSERT_TRUE(training.run());

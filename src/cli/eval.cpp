@@ -63,10 +63,10 @@ IdImages read_id_images(const Options& options, const Detector& detector) {
 
 // What the chosen scores are fitted on, where they need it and it can be found.
 std::optional<IdImages> find_id_images(const Options& options, const Detector& detector) {
-  const auto must_be_fitted = [&](const std::string& name) {
-    return name == "all" || (name != detector.score->name() && needs(name, kFitted));
+  const auto needs_images = [&](const std::string& name) {
+    return name == "all" || (name != detector.score->name() && needs(name, kImages));
   };
-  if (std::none_of(options.score.begin(), options.score.end(), must_be_fitted)) return std::nullopt;
+  if (std::none_of(options.score.begin(), options.score.end(), needs_images)) return std::nullopt;
   if (!options.train.empty()) return read_id_images(options, detector);
   if (std::filesystem::is_directory(options.run)) return load_id_images(options.run);
   return std::nullopt;

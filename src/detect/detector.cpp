@@ -56,6 +56,24 @@ std::string remedy_for(const std::string& path) {
          shell_quoted(folder.empty() ? "." : folder.string());
 }
 
+// What was saved for the score must be able to take a batch such as the network gives: one is made up.
+void check_score_fits(const Detector& detector, const std::string& path) {
+  const at::NoGradGuard no_grad;
+  Network& network = *detector.network;
+  const int64_t outputs = network.spec().classes, size = detector.size,
+                classes = network.classifies() ? static_cast<int64_t>(detector.class_names.size()) : 0;
+  network.train(false);
+  try {
+    const Batch batch{at::arange(classes, at::kFloat).unsqueeze(0), at::zeros({1, outputs - classes}),
+                      at::zeros({1, network.feature_count()}),
+                      at::zeros({1, network.spec().channels, size, size}), &network};
+    if ((*detector.score)(batch).numel() == 1) return;
+  } catch (const std::exception&) {  // LibTorch's complaints about shapes and types
+  }
+  throw Error(path, "what it holds for the score '" + detector.score->name() + "' does not fit its network",
+              remedy_for(path));
+}
+
 }  // namespace
 
 void Detector::for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const {
@@ -64,8 +82,8 @@ void Detector::for_each_batch(const ImageSet& images, const std::function<void(c
   const int64_t classes = network->classifies() ? static_cast<int64_t>(class_names.size()) : 0;
   for_each_block(images, size, network->parameters().front().second.device(), [&](const at::Tensor& pixels) {
     const at::Tensor features = network->features(pixels), outputs = network->logits(features).cpu();
-    use({outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes), features.cpu(),
-         pixels, network.get()});
+    use({outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes),
+         features.narrow(1, 0, network->feature_count()).cpu(), pixels, network.get()});
   });
 }
 
@@ -132,6 +150,7 @@ Detector Detector::load(const std::string& path) {
   }
   load_weights(*detector.network, "", file);
   detector.score->load(file, kScorePrefix);
+  check_score_fits(detector, path);
   return detector;
 }
 

@@ -22,15 +22,24 @@ Head head_of(const Detector& detector) {
   return head;
 }
 
-Training training_of(const Detector& detector, const IdImages& images, bool with_features) {
-  std::vector<at::Tensor> features = {at::empty({0, detector.network->feature_count()})};
-  if (with_features) {
-    detector.for_each_batch(images.train, [&](const Batch& batch) { features.push_back(batch.features); });
-  }
-  return {at::cat(features),      images.train.labels,
-          head_of(detector),      static_cast<int64_t>(detector.class_names.size()),
-          detector.network.get(), images.train,
-          images.held_out,        detector.size};
+at::Tensor features_of(const Detector& detector, const ImageSet& images) {
+  std::vector<at::Tensor> blocks = {at::empty({0, detector.network->feature_count()})};
+  detector.for_each_batch(images, [&](const Batch& batch) { blocks.push_back(batch.features); });
+  return at::cat(blocks);
+}
+
+// All but the features, which take a forward pass.
+Training training_of(const Detector& detector, const std::optional<IdImages>& images) {
+  Training training;
+  training.head = head_of(detector);
+  training.classes = static_cast<int64_t>(detector.class_names.size());
+  training.network = detector.network.get();
+  training.size = detector.size;
+  if (!images) return training;
+  training.labels = images->train.labels;
+  training.images = images->train;
+  training.held_out = images->held_out;
+  return training;
 }
 
 }  // namespace
@@ -39,9 +48,10 @@ unsigned available(const Detector& detector, const std::optional<IdImages>& imag
   const auto classes = static_cast<int64_t>(detector.class_names.size());
   unsigned found = kNetwork;
   if (detector.network->classifies()) found |= kClasses;
-  if (detector.network->spec().head == "linear") found |= kLinear;
-  if (detector.network->spec().head == "linear" && detector.network->spec().classes > classes)
-    found |= kRejects;
+  if (detector.network->spec().head == "linear") {
+    found |= kLinear | kHead;
+    if (detector.network->spec().classes > classes) found |= kRejects;
+  }
   if (images) found |= kTraining;
   // One half of them to fit on, the other to tell how good the fit is.
   if (images && images->held_out.pixels.defined() && images->held_out.size() >= 2) found |= kHeldOut;
@@ -54,17 +64,15 @@ std::vector<std::shared_ptr<Score>> fit_scores(const std::vector<std::string>& n
   const at::NoGradGuard no_grad;  // layers of all training images would keep their graphs alive
   const std::string own = detector.score ? detector.score->name() : "";
   const std::vector<std::string> chosen = choose_scores(names, available(detector, images), own);
-  const auto to_fit = [&](unsigned what) {
-    return std::any_of(chosen.begin(), chosen.end(),
-                       [&](const std::string& name) { return name != own && needs(name, what); });
-  };
-  Training training;
   detector.network->train(false);
-  if (to_fit(kFitted)) training = training_of(detector, *images, to_fit(kTraining));
+  Training training = training_of(detector, images);
+  if (std::any_of(chosen.begin(), chosen.end(),
+                  [&](const std::string& name) { return name != own && needs(name, kTraining); }))
+    training.features = features_of(detector, images->train);
   std::vector<std::shared_ptr<Score>> scores;
   for (const std::string& name : chosen) {
     scores.push_back(name == own ? detector.score : make_score(name));
-    if (name != own && needs(name, kFitted)) scores.back()->fit(training);
+    if (name != own) scores.back()->fit(training);
   }
   return scores;
 }

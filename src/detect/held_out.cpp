@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "core/runtime.h"
 #include "detect/image_blocks.h"
 #include "detect/input_gradient.h"
@@ -27,9 +29,9 @@ void for_each_held_out(const Training& training,
                        const std::function<void(const at::Tensor&, const at::Tensor&)>& use) {
   Network& network = *training.network;
   const int64_t count = training.held_out.size();
-  const int64_t every = (count + kMost - 1) / kMost;  // they may lie class by class
-  std::vector<int64_t> some;
-  for (int64_t i = 0; i < count; i += every) some.push_back(i);
+  const int64_t taken = std::min(count, kMost);
+  std::vector<int64_t> some;  // evenly: they may lie class by class
+  for (int64_t i = 0; i < taken; ++i) some.push_back(i * count / taken);
   const ImageSet few = subset(training.held_out, some);
   const at::Device device = network.parameters().front().second.device();
   for_each_block(few, training.size, device, [&](const at::Tensor& block) {

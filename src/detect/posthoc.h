@@ -17,7 +17,7 @@
 namespace poem {
 
 constexpr unsigned kPosthocNeeds =
-    kTraining | kClasses | kLinear;  // Needs that saved features and a head meet
+    kTraining | kClasses | kLinear | kHead;  // Needs that saved features and a head meet
 
 struct FeaturePaths {
   std::string train, labels, head, id;

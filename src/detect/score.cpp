@@ -36,6 +36,8 @@ struct Entry {
   unsigned needs;
 };
 
+constexpr unsigned kOfHead = kClasses | kLinear | kHead;  // Needs of scores that use W and b
+
 const Registry<Entry> kScores("score", {
                                            {"msp", {make_msp, kClasses}},
                                            {"maxlogit", {make_maxlogit, kClasses}},
@@ -43,13 +45,13 @@ const Registry<Entry> kScores("score", {
                                            {"mds", {make_mds, kTraining}},
                                            {"rmds", {make_rmds, kTraining}},
                                            {"knn", {make_knn, kTraining}},
-                                           {"react", {make_react, kTraining | kLinear}},
-                                           {"dice", {make_dice, kTraining | kLinear}},
-                                           {"ash", {make_ash, kTraining | kLinear}},
-                                           {"scale", {make_scale, kTraining | kLinear}},
-                                           {"vim", {make_vim, kTraining | kLinear}},
+                                           {"react", {make_react, kTraining | kOfHead}},
+                                           {"dice", {make_dice, kTraining | kOfHead}},
+                                           {"ash", {make_ash, kOfHead}},
+                                           {"scale", {make_scale, kOfHead}},
+                                           {"vim", {make_vim, kTraining | kOfHead}},
                                            {"gen", {make_gen, kClasses}},
-                                           {"fdbd", {make_fdbd, kTraining | kLinear}},
+                                           {"fdbd", {make_fdbd, kTraining | kOfHead}},
                                            {"ssd", {make_ssd, kTraining}},
                                            {"reject", {make_reject, kRejects}},
                                            {"odin", {make_odin, kClasses | kNetwork | kHeldOut}},
@@ -64,7 +66,7 @@ void check_needs(const std::string& name, unsigned available) {
     throw Error(where, "needs outputs for the classes, this network was trained without",
                 "use one of its features: ssd, mds, rmds, knn");
   }
-  if (missing & kLinear) {
+  if (missing & (kLinear | kHead)) {
     throw Error(where, "needs a network whose last layer is linear",
                 "use one of the outputs: msp, maxlogit, gen");
   }
@@ -80,7 +82,9 @@ void check_needs(const std::string& name, unsigned available) {
   if (missing & kTraining) throw Error(where, "needs features of ID training images", find_images);
   if (missing & kHeldOut) {
     throw Error(where, "needs ID images that were not trained on",
-                available & kTraining ? "train with data.validation above 0" : find_images);
+                available & kTraining
+                    ? "train with data.validation above 0, or give poem eval --train at least 20 images"
+                    : find_images);
   }
 }
 

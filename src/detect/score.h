@@ -2,10 +2,10 @@
 // batches of anything.
 //
 //   std::unique_ptr<Score> knn = make_score("knn");
-//   knn->fit(training);                      // where needs("knn", kFitted)
+//   knn->fit(training);                      // does nothing where !needs("knn", kFitted)
 //   at::Tensor scores = (*knn)(batch);       // float32, one a row
 //
-// A new score is one file in detect/scores/ and one line in the table of score.cpp.
+// A new score is one file in detect/scores/ and two lines in score.cpp: docs/extending.md.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -25,7 +25,7 @@ struct TensorFile;
 struct Batch {
   at::Tensor logits;    // n×K, of the classes
   at::Tensor rejects;   // n×R, logits of outputs beyond the classes; R is 0 for most networks
-  at::Tensor features;  // n×m
+  at::Tensor features;  // n×m, φ(x)
   at::Tensor pixels;    // n×C×H×W on the network's device; not defined where only features are known
   Network* network = nullptr;  // the same, in eval mode
 };
@@ -39,7 +39,7 @@ struct Head {
 
 // What scores are fitted on: ID data only.
 struct Training {
-  at::Tensor features, labels;  // of the training inputs: float32 N×m and int64 N; none without kTraining
+  at::Tensor features, labels;  // of the training inputs: float32 N×m and int64 N; only for kTraining
   Head head;                    // not defined where the last layer is not linear
   int64_t classes = 0;
   Network* network = nullptr;  // null where only features are known; what follows is then empty
@@ -71,15 +71,17 @@ class Score {
 // What a score cannot do without, beside logits and features.
 enum Need : unsigned {
   kNothing = 0,
-  kTraining = 1,  // fit(): features and labels of ID training inputs, and the head
+  kTraining = 1,  // fit(): features and labels of ID training inputs
   kNetwork = 2,   // the network itself and pixels: gradients or layers
   kHeldOut = 4,   // fit(): ID images that were not trained on
   kRejects = 8,   // outputs beyond the classes
   kClasses = 16,  // outputs for the classes, which a contrastive network has not
   kLinear = 32,   // that they are linear in the features
+  kHead = 64,     // fit(): W and b of that layer
 };
 
-constexpr unsigned kFitted = kTraining | kHeldOut;  // Needs of scores that must be fitted
+constexpr unsigned kImages = kTraining | kHeldOut;  // Needs of scores that ID images must be read for
+constexpr unsigned kFitted = kImages | kHead;       // Needs of scores that must be fitted
 
 // An unknown name is an Error that lists the known ones.
 std::unique_ptr<Score> make_score(const std::string& name);

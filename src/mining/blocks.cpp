@@ -43,7 +43,8 @@ PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at
   at::Tensor weights;
   each_block(task, [&](int64_t first, const at::Tensor& features) {
     if (!weights.defined()) weights = columns.to(features.options());
-    blocks.emplace_back(first, features.mm(weights));  // f(x) = wᵀφ(x)
+    const at::Tensor phi = features.narrow(1, 0, weights.size(0));
+    blocks.emplace_back(first, phi.mm(weights));  // f(x) = wᵀφ(x)
   });
   double spread = 0;
   for (const auto& [first, block] : blocks) {

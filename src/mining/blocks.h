@@ -10,7 +10,7 @@
 
 namespace poem {
 
-// `visit` gets a block's first pool entry and its features, n×m on the device.
+// `visit` gets a block's first pool entry and its features (as Network::features() gives them).
 void each_block(const MiningTask& task,
                 const std::function<void(int64_t first, const at::Tensor& features)>& visit);
 

@@ -35,7 +35,7 @@ struct MiningTask {
   int64_t select;
   int64_t max_per_image;
   std::function<at::Tensor(const Crop*, int64_t)>
-      features;                // φ of a block of crops, float32 n×m, no gradient
+      features;                // of a block of crops, as Network::features() gives them, no gradient
   const Posterior* posterior;  // the prior where the miner does not learn
   uint64_t seed;
   int64_t epoch;

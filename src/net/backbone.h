@@ -16,7 +16,7 @@
 //   std::unique_ptr<Network> make_tiny(const NetworkSpec& spec, uint64_t seed) {
 //     return std::make_unique<Tiny>(spec, seed);
 //   }
-// A line in the registry of network.cpp makes it known.
+// A declaration and a line in the registry of network.cpp make it known.
 #pragma once
 #include <ATen/core/grad_mode.h>
 

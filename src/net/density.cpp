@@ -48,7 +48,7 @@ class Density : public Network {
     learn(true);
   }
 
-  // The last two columns are log p_in and log p_out.
+  // φ(x), and behind it log p_in and log p_out.
   at::Tensor features(const at::Tensor& images) override {
     const at::Tensor u = white(images);
     return at::cat(
@@ -56,7 +56,7 @@ class Density : public Network {
   }
 
   at::Tensor logits(const at::Tensor& features) override {
-    const int64_t m = inner_->feature_count();
+    const int64_t m = feature_count();
     const at::Tensor densities = features.narrow(1, m, 2);
     const at::Tensor log_in = densities.narrow(1, 0, 1), log_out = densities.narrow(1, 1, 1);
     const at::Tensor log_p = at::log_softmax(inner_->logits(features.narrow(1, 0, m)), 1);
@@ -65,7 +65,7 @@ class Density : public Network {
   }
 
   std::vector<at::Tensor> layers(const at::Tensor& images) override { return inner_->layers(images); }
-  int64_t feature_count() const override { return inner_->feature_count() + 2; }
+  int64_t feature_count() const override { return inner_->feature_count(); }
   Named parameters() const override { return inner_->parameters(); }
 
   Named buffers() const override {

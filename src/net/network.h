@@ -37,11 +37,12 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  // n×C×H×W, uint8 or float32, any H and W the depth allows → float32 n×feature_count().
+  // n×C×H×W, uint8 or float32, any H and W the depth allows → float32, a row an image: φ(x), and behind it
+  // what else logits() wants (net/density.cpp; nothing elsewhere).
   virtual at::Tensor features(const at::Tensor& images) = 0;
-  // n×m → n×classes.
+  // What features() returned → n×classes.
   virtual at::Tensor logits(const at::Tensor& features) = 0;
-  virtual int64_t feature_count() const = 0;
+  virtual int64_t feature_count() const = 0;  // m, of φ(x) alone
   // What the stem and each stage give, averaged over space, and last the features: n×c each. Differentiable
   // in float32 images.
   virtual std::vector<at::Tensor> layers(const at::Tensor& images) = 0;

@@ -43,7 +43,7 @@ std::vector<Results> evaluate_run(const std::string& run, const std::vector<std:
   detector.network->to(device);
   std::optional<IdImages> id;
   if (std::any_of(scores.begin(), scores.end(), [&](const std::string& score) {
-        return score != detector.score->name() && needs(score, kFitted);
+        return score != detector.score->name() && needs(score, kImages);
       })) {
     id = load_id_images(run);
   }

@@ -54,7 +54,8 @@ void Queue::add(Statistics& sum, const std::vector<Crop>& crops,
   const auto size = static_cast<int64_t>(crops.size());
   for (int64_t first = 0; first < size; first += kBlock) {
     const int64_t count = std::min(kBlock, size - first);
-    sum.add(features(&crops[first], count), target_logits(targets_, seed_, epoch, side, first, count, weight),
+    const at::Tensor phi = features(&crops[first], count).narrow(1, 0, features_);
+    sum.add(phi, target_logits(targets_, seed_, epoch, side, first, count, weight),
             static_cast<double>(weight));
   }
 }

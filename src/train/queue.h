@@ -18,7 +18,8 @@
 
 namespace poem {
 
-// How the queue looks at crops of ID images and of outliers: their features, a block at a time.
+// How the queue looks at crops of ID images and of outliers: what Network::features() gives, a block at a
+// time.
 struct FeatureExtractor {
   std::function<at::Tensor(const Crop*, int64_t)> id, outliers;
 };

@@ -111,7 +111,7 @@ IdImages split(const TrainingData& data) {
 Detector make_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
   Detector detector = bare_detector(config, data, trainer);
   std::optional<IdImages> id;
-  if (needs(config.score, kFitted)) id = split(data);
+  if (needs(config.score, kImages)) id = split(data);
   detector.score = fit_scores({config.score}, detector, id).front();
   if (!data.validation_rows.empty()) {
     const ImageSet held_out = subset(data.id, data.validation_rows);

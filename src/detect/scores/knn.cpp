@@ -58,7 +58,7 @@ class Knn : public Score {
 
   at::Tensor operator()(const Batch& batch) const override {
     const at::Tensor query = normalised(batch.features);
-    const size_t k = std::min(kNeighbours, static_cast<size_t>(known_.size(0)));
+    const size_t k = std::clamp<size_t>(known_.size(0), 1, kNeighbours);
     std::vector<Smallest> nearest(query.size(0), Smallest(k));
     for (const at::Tensor& block : known_.split(kBlock)) {
       // ‖a − b‖² = ‖a‖² + ‖b‖² − 2ab, without ‖a‖², which does not change the order.
@@ -72,7 +72,8 @@ class Knn : public Score {
     at::Tensor scores = query.square().sum(1);
     float* score = scores.data_ptr<float>();
     for (size_t i = 0; i < nearest.size(); ++i) {
-      score[i] = -std::sqrt(std::max(0.0f, score[i] + nearest[i].last()));
+      const float square = score[i] + nearest[i].last();
+      score[i] = -std::sqrt(square < 0 ? 0 : square);  // NaN stays NaN: it is no distance of 0
     }
     return scores;
   }

@@ -64,7 +64,7 @@ class Mahalanobis : public Score {
 
   // max −½d² over the classes.
   at::Tensor layer_score(size_t layer, const at::Tensor& features) const {
-    return layers_[layer].distances(features).amin(1) * -0.5;
+    return layers_.at(layer).distances(features).amin(1) * -0.5;
   }
 
   // The signs of the pixels' gradients: where to move them for each layer's score to rise.
@@ -86,7 +86,7 @@ class Mahalanobis : public Score {
       const Tensors layers = network.layers(pixels);
       for (size_t i = 0; i < layers.size(); ++i) scores.push_back(layer_score(i, layers[i]));
     } else {
-      for (size_t i = 0; i < layers_.size(); ++i) {
+      for (size_t i = 0; i < directions.size(); ++i) {
         const at::Tensor moved = pixels + kPixelRange * step * directions[i];
         scores.push_back(layer_score(i, network.layers(moved)[i]));
       }

@@ -1,4 +1,4 @@
-// Scores that need no more than the logits z: MSP, MaxLogit, Energy, GEN, and the reject probability.
+// Scores that need no more than the logits z: MSP, MaxLogit, Energy, GEN, and the odds against rejection.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -24,11 +24,9 @@ at::Tensor gen(const Batch& batch) {
   return -(top * (1 - top)).pow(kGamma).sum(1).to(at::kFloat);
 }
 
-// −Σ of the probabilities of all outputs beyond the classes.
-at::Tensor reject(const Batch& batch) {
-  const at::Tensor p = at::cat({batch.logits, batch.rejects}, 1).softmax(1);
-  return -p.narrow(1, batch.logits.size(1), batch.rejects.size(1)).sum(1);
-}
+// log (1 − p)/p, p the probability of all outputs beyond the classes together: the order of −p, which itself
+// is −1 in float32 wherever logits are 17 apart, and a miner must tell such outliers from each other.
+at::Tensor reject(const Batch& batch) { return batch.logits.logsumexp(1) - batch.rejects.logsumexp(1); }
 
 class OfLogits : public Score {
  public:
