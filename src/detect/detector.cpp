@@ -146,7 +146,7 @@ Detector Detector::load(const std::string& path) {
     about.at("size").get_to(detector.size);
     if (!about.at("threshold").is_null()) detector.threshold = about.at("threshold").get<double>();
   } catch (const json::exception& e) {
-    throw Error(path, std::string("its description is damaged: ") + e.what(), "write or copy the file again");
+    throw Error(path, std::string("its description is damaged: ") + e.what(), remedy_for(path));
   }
   load_weights(*detector.network, "", file);
   detector.score->load(file, kScorePrefix);
