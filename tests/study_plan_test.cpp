@@ -195,7 +195,7 @@ TEST(StudyConfigs, AllOfThemResolve) {
       ADD_FAILURE() << e.what();
     }
   }
-  EXPECT_EQ(files, 16);
+  EXPECT_EQ(files, 15);
 }
 
 }  // namespace
