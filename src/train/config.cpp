@@ -224,6 +224,7 @@ Config anchored(Config config) {
 
 std::string to_yaml(const Config& config) {
   Config copy = config;
+  copy.objective = resolved(copy.objective);
   return to_yaml(keys(copy), false);
 }
 

@@ -87,7 +87,7 @@ Config parse_config(const std::string& path);
 // of what concerns several keys.
 Config read_config(const std::string& path, const std::vector<std::string>& assignments,
                    const std::string& given_to = "--set");
-std::string to_yaml(const Config& config);
+std::string to_yaml(const Config& config);  // the weight is a number there too
 
 // The config as a run keeps it: data.folder is absolute, so that the run can be resumed from any folder.
 Config anchored(Config config);
