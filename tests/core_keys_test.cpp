@@ -16,6 +16,7 @@ struct Settings {
   bool flip = false;
   int64_t epochs = 1;
   double rate = 0.5;
+  std::optional<double> weight;
   std::string name = "he", free = "anything";
   std::vector<int64_t> hidden = {1};
   std::vector<double> shares = {0.5};
@@ -28,6 +29,7 @@ struct Settings {
             {"net.hidden", &hidden, "units", at_least(1)},
             {"train.flip", &flip, "mirror"},
             {"train.rate", &rate, "the rate", between(0, 1)},
+            {"train.weight", &weight, "of a term", at_least(0)},
             {"train.shares", &shares, "when it drops", between(0, 1)},
             {"train.sets", &sets, "names"}};
   }
@@ -63,6 +65,23 @@ TEST_F(Keys, ReadsEveryType) {
   EXPECT_EQ(settings_.rate, 1e-4);
   EXPECT_EQ(settings_.shares, (std::vector<double>{0, 0.25, 1}));
   EXPECT_EQ(settings_.sets, (std::vector<std::string>{"x=1", "y"}));
+}
+
+TEST_F(Keys, AnOptionalNumberMayBeAuto) {
+  const auto text = [&] { return value_text(settings_.keys()[6]); };
+  EXPECT_EQ(text(), "auto");
+  read("train: {weight: 0.25}\n");
+  EXPECT_EQ(settings_.weight, 0.25);
+  EXPECT_EQ(text(), "0.25");
+  expect_bad_yaml("train: {weight: -1}\n", {"c.yaml:1", "train.weight is -1, out of range", "at least 0"});
+  expect_bad_yaml("train: {weight: automatic}\n", {"train.weight is 'automatic'", "number or auto"});
+  expect_bad_yaml("train: {weight: [auto]}\n", {"train.weight is '[auto]'", "number or auto"});
+  expect_bad_yaml("train:\n  weight:\n", {"train.weight", "number or auto"});
+  EXPECT_EQ(settings_.weight, 0.25);
+  set("train.weight=auto");
+  EXPECT_EQ(settings_.weight, std::nullopt);
+  set("train.weight=0");
+  EXPECT_EQ(settings_.weight, 0);
 }
 
 TEST_F(Keys, WhatAFileLeavesOutKeepsItsValue) {
@@ -262,6 +281,8 @@ TEST_F(Keys, TheReferenceTableHasALineAKey) {
   const std::string table = to_markdown(settings_.keys());
   EXPECT_NE(table.find("| `epochs` | integer | `1` | 1 … 100 | passes |\n"), std::string::npos) << table;
   EXPECT_NE(table.find("| `net.name` | text | `he` | he, authors | the first weights |\n"),
+            std::string::npos);
+  EXPECT_NE(table.find("| `train.weight` | number or auto | `auto` | at least 0 | of a term |\n"),
             std::string::npos);
   EXPECT_NE(table.find("| `train.shares` | list of numbers | `[0.5]` | 0 … 1 |"), std::string::npos);
 }

@@ -88,6 +88,26 @@ TEST_F(StudyFile, ANetworksNameFollowsFromItsConfigAlone) {
   EXPECT_NE(usual, name("\nset: {data.train: 'world2d:train:61'}" + poem));
 }
 
+TEST_F(StudyFile, AWeightThatIsTheObjectivesOwnNeedNotBeSaid) {
+  const auto name = [&](const std::string& objective) {
+    return plan("seeds: [0]\nmethods: [{name: A, set: {objective: {" + objective + "}}}]").networks[0].name;
+  };
+  EXPECT_EQ(name("name: energy"), name("name: energy, beta: 0.1"));
+  EXPECT_EQ(name("name: sofl"), name("name: sofl, beta: 5"));
+  EXPECT_EQ(name("name: oe, beta: auto"), name("name: oe, beta: 0.5"));
+  EXPECT_NE(name("name: oe"), name("name: oe, beta: 0.1"));
+}
+
+TEST_F(StudyFile, IsToldFromAConfig) {
+  read(std::string("seeds: [0]") + kMethods);
+  EXPECT_TRUE(is_study_file(folder / "sub/study.yaml"));
+  EXPECT_FALSE(is_study_file(folder / "base.yaml"));
+  folder.put("bad.yaml", "base: [");
+  EXPECT_FALSE(is_study_file(folder / "bad.yaml"));
+  expect_error([&] { is_study_file(folder / "none.yaml"); }, {"none.yaml", "cannot open"});
+  expect_error([&] { read_study(folder / "base.yaml"); }, {"base.yaml", "not a study", "poem train"});
+}
+
 TEST_F(StudyFile, FiguresOfOtherConditionsAreOtherCells) {
   const auto names = [&](const std::string& set, const Conditions& conditions) {
     const StudyPlan p = make_plan(read("seeds: [0]" + set + "\nmethods: [{name: POEM}]"), conditions);
@@ -167,7 +187,11 @@ TEST_F(StudyFile, ACellThatCannotRunIsNamed) {
                  {"A, q, seed 4", "train.drop"});
   folder.put("lost.yaml", "title: x\nbase: nowhere.yaml\nseeds: [0]\nmethods: [{name: A}]");
   expect_error([&] { make_plan(read_study(folder / "lost.yaml"), {}); },
-               {"lost.yaml", "A, seed 0", "nowhere.yaml"});
+               {"lost.yaml:2: base: ", "nowhere.yaml", "cannot open"});
+  folder.put("wrong.yaml", "trian: {epochs: 3}");
+  folder.put("lost.yaml", "title: x\nbase: wrong.yaml\nseeds: [0]\nmethods: [{name: A}]");
+  expect_error([&] { read_study(folder / "lost.yaml"); },
+               {"lost.yaml:2: base: ", "wrong.yaml:1: unknown key 'trian.epochs'"});
   expect_error([&] { read_study(folder / "none.yaml"); }, {"none.yaml"});
 }
 
@@ -195,7 +219,7 @@ TEST(StudyConfigs, AllOfThemResolve) {
       ADD_FAILURE() << e.what();
     }
   }
-  EXPECT_EQ(files, 16);
+  EXPECT_EQ(files, 15);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "train/config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "expect_error.h"
@@ -36,6 +38,34 @@ TEST(Config, EveryKeyBindsAVariableOfItsOwnWithAnAllowedDefault) {
     EXPECT_TRUE(names.insert(key.name).second) << key.name;
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_NO_THROW(set_key(keys(config), key.name + "=" + value_text(key)));
+  }
+}
+
+// Written as a number, so that a run says what it was trained with.
+TEST(Config, TheWeightIsTheObjectivesOwnUnlessItIsGiven) {
+  TemporaryFolder folder;
+  folder.put("c.yaml", kLeast);
+  const auto weight = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> set = {"objective.name=" + name, "mining.miner=random"};
+    set.insert(set.end(), more.begin(), more.end());
+    const Config config = read_config(folder / "c.yaml", set);
+    folder.put("again.yaml", to_yaml(config));
+    EXPECT_EQ(read_config(folder / "again.yaml", {}).objective.beta, config.objective.beta) << name;
+    EXPECT_NE(to_yaml(config).find(fmt::format("  beta: {}\n", *config.objective.beta)), std::string::npos);
+    return config.objective.beta.value();
+  };
+  Config defaults;
+  const auto table = keys(defaults);
+  const auto beta =
+      std::find_if(table.begin(), table.end(), [](const Key& key) { return key.name == "objective.beta"; });
+  const std::vector<std::pair<std::string, double>> published = {
+      {"energy", 0.1}, {"oe", 0.5}, {"outlier_class", 1}, {"sofl", 5}};
+  for (const auto& [name, own] : published) {
+    EXPECT_EQ(weight(name, {}), own);
+    EXPECT_EQ(weight(name, {"objective.beta=0.25"}), 0.25);
+    EXPECT_EQ(weight(name, {"objective.beta=0"}), 0);
+    EXPECT_EQ(weight(name, {"objective.beta=0.25", "objective.beta=auto"}), own);
+    EXPECT_NE(beta->meaning.find(fmt::format("{} {}", name, own)), std::string::npos) << beta->meaning;
   }
 }
 

@@ -29,10 +29,12 @@ struct Options {
   for (const MissingCell& cell : missing) {
     spdlog::error("{}: {}", cell_name(study, cell.setting, cell.method, cell.seed), cell.failure);
   }
-  throw Error(study.path,
-              fmt::format("{} failed, as told above",
-                          missing.size() == 1 ? "a cell" : fmt::format("{} cells", missing.size())),
-              "the same command tries again");
+  throw Error(
+      study.path,
+      fmt::format("{} failed, as told above",
+                  missing.size() == 1 ? "a cell" : fmt::format("{} cells", missing.size())),
+      "the same command tries again; if that fails too, mend the row, or delete its folder in runs/ to "
+      "train it from the start");
 }
 
 void run(Options options, const CommonOptions& common) {

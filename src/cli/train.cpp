@@ -8,6 +8,7 @@
 #include "core/runtime.h"
 #include "core/text.h"
 #include "report/run_report.h"
+#include "study/study.h"
 #include "train/run.h"
 
 namespace poem {
@@ -27,6 +28,10 @@ void run(const Options& options, const CommonOptions& common) {
   if (options.resume.empty()) {
     if (options.config.empty()) {
       throw Error("train", "needs CONFIG, or --resume RUN", "see poem train --help");
+    }
+    if (is_study_file(options.config)) {
+      throw Error(options.config, "is a study, not the config of one training",
+                  "run it with: poem study " + options.config);
     }
     folder = options.out.empty() ? default_folder(options.config) : options.out;
     outcome = start_run(read_config(options.config, options.set), folder, options.force, device);

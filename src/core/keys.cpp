@@ -16,6 +16,8 @@
 namespace poem {
 namespace {
 
+constexpr const char* kAuto = "auto";
+
 template <class T>
 struct IsVector : std::false_type {};
 template <class T>
@@ -26,6 +28,7 @@ const char* type_name() {
   if constexpr (std::is_same_v<T, bool>) return "true or false";
   if constexpr (std::is_same_v<T, int64_t>) return "integer";
   if constexpr (std::is_same_v<T, double>) return "number";
+  if constexpr (std::is_same_v<T, std::optional<double>>) return "number or auto";
   if constexpr (std::is_same_v<T, std::string>) return "text";
   if constexpr (std::is_same_v<T, std::vector<int64_t>>) return "list of integers";
   if constexpr (std::is_same_v<T, std::vector<double>>) return "list of numbers";
@@ -87,6 +90,12 @@ void assign(const Key& key, const YAML::Node& node, const std::string& where) {
             values.push_back(parse_scalar<typename T::value_type>(member, key, where));
           }
           *target = std::move(values);
+        } else if constexpr (std::is_same_v<T, std::optional<double>>) {
+          if (node.IsScalar() && node.Scalar() == kAuto) {
+            target->reset();
+          } else {
+            *target = parse_scalar<double>(node, key, where);
+          }
         } else {
           *target = parse_scalar<T>(node, key, where);
         }
@@ -159,6 +168,8 @@ template <class T>
 std::string scalar_text(const T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
     return quoted(value);
+  } else if constexpr (std::is_same_v<T, std::optional<double>>) {
+    return value ? scalar_text(*value) : kAuto;
   } else {
     return fmt::format("{}", value);
   }

@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,9 +25,9 @@ Allowed one_of(std::vector<std::string> choices);
 
 struct Key {
   std::string name;  // "section.key", or "key"
-  std::variant<bool*, int64_t*, double*, std::string*, std::vector<int64_t>*, std::vector<double>*,
-               std::vector<std::string>*>
-      value;
+  std::variant<bool*, int64_t*, double*, std::optional<double>*, std::string*, std::vector<int64_t>*,
+               std::vector<double>*, std::vector<std::string>*>
+      value;  // an optional number is written "auto" where it is empty
   std::string meaning;
   Allowed allowed = {};
 };

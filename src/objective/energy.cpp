@@ -18,7 +18,7 @@ class Energy : public Objective {
     const at::Tensor classification = at::cross_entropy_loss(id_logits, labels);
     const at::Tensor regularisation = mean_of(at::relu(energy(id_logits) - settings_.m_in).square()) +
                                       mean_of(at::relu(settings_.m_out - energy(outlier_logits)).square());
-    return {classification + settings_.beta * regularisation, classification.detach(),
+    return {classification + *settings_.beta * regularisation, classification.detach(),
             regularisation.detach()};
   }
 

@@ -17,23 +17,32 @@ std::unique_ptr<Objective> make_supcon(const ObjectiveSettings&);
 
 namespace {
 
-const Registry<std::unique_ptr<Objective> (*)(const ObjectiveSettings&)> kObjectives(
-    "objective.name", {
-                          {"cross_entropy", make_cross_entropy},
-                          {"energy", make_energy},
-                          {"oe", make_outlier_exposure},
-                          {"outlier_class", make_outlier_class},
-                          {"sofl", make_sofl},
-                          {"ccu", make_ccu},
-                          {"supcon", make_supcon},
-                      });
+struct Entry {
+  std::unique_ptr<Objective> (*make)(const ObjectiveSettings&);
+  double beta = 0.1;  // its published weight; objectives without one ignore it
+};
+
+const Registry<Entry> kObjectives("objective.name", {
+                                                        {"cross_entropy", {make_cross_entropy}},
+                                                        {"energy", {make_energy, 0.1}},
+                                                        {"oe", {make_outlier_exposure, 0.5}},
+                                                        {"outlier_class", {make_outlier_class, 1}},
+                                                        {"sofl", {make_sofl, 5}},
+                                                        {"ccu", {make_ccu}},
+                                                        {"supcon", {make_supcon}},
+                                                    });
 
 }  // namespace
 
 std::vector<std::string> objective_names() { return kObjectives.names(); }
 
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings) {
-  return kObjectives.find(settings.name)(settings);
+  return kObjectives.find(settings.name).make(resolved(settings));
+}
+
+ObjectiveSettings resolved(ObjectiveSettings settings) {
+  if (!settings.beta) settings.beta = kObjectives.find(settings.name).beta;
+  return settings;
 }
 
 at::Tensor mean_of(const at::Tensor& values) {

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace poem {
 
 struct ObjectiveSettings {
   std::string name = "energy";
-  double beta = 0.1;  // weight of the outliers' term (energy: of L_reg)
+  std::optional<double> beta;  // weight of the outliers' term (energy: of L_reg); empty: the published one
   double m_in = -25;  // ID energies above it are penalised (the paper's text has the two margins swapped)
   double m_out = -7;  // outlier energies below it are penalised
   int64_t reject_classes = 5;  // sofl: outputs beside the classes
@@ -50,6 +51,8 @@ class Objective {
 };
 
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings);
+// The settings with a weight: the objective's own where none is given.
+ObjectiveSettings resolved(ObjectiveSettings settings);
 std::vector<std::string> objective_names();
 
 // The mean of a term's values, one a row; 0 where there are none.

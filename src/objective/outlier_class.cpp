@@ -17,7 +17,7 @@ class OutlierClass : public Objective {
                   const at::Tensor&) const override {
     const at::Tensor classification = at::cross_entropy_loss(id_logits, labels);
     const at::Tensor rejection = mean_of(-at::log_softmax(outlier_logits, 1).select(1, -1));
-    return {classification + settings_.beta * rejection, classification.detach(), rejection.detach()};
+    return {classification + *settings_.beta * rejection, classification.detach(), rejection.detach()};
   }
 
  private:

@@ -16,7 +16,7 @@ class OutlierExposure : public Objective {
                   const at::Tensor&) const override {
     const at::Tensor classification = at::cross_entropy_loss(id_logits, labels);
     const at::Tensor to_uniform = mean_of(at::logsumexp(outlier_logits, 1) - outlier_logits.mean(1));
-    return {classification + settings_.beta * to_uniform, classification.detach(), to_uniform.detach()};
+    return {classification + *settings_.beta * to_uniform, classification.detach(), to_uniform.detach()};
   }
 
  private:

@@ -25,7 +25,7 @@ class Sofl : public Objective {
     const at::Tensor labels_out = at::where(own >= first, own, drawn);
     const at::Tensor rejection =
         mean_of(-at::log_softmax(outlier_logits, 1).gather(1, labels_out.unsqueeze(1)));
-    return {classification + settings_.beta * rejection, classification.detach(), rejection.detach()};
+    return {classification + *settings_.beta * rejection, classification.detach(), rejection.detach()};
   }
 
  private:

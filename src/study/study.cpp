@@ -225,6 +225,17 @@ void read_columns(const Section& root, Study& study) {
   }
 }
 
+// The config that all cells start from. What is wrong with the file itself is no cell's fault.
+std::string read_base(const Section& root, const std::string& path) {
+  const std::string base = (fs::path(path).parent_path() / root.text("base")).lexically_normal().string();
+  try {
+    parse_config(base);
+  } catch (const Error& e) {
+    root.fail(root["base"], fmt::format("base: {}", e.what()), "");
+  }
+  return base;
+}
+
 // The cell's config before anything is left out for sharing.
 Config cell_config(const Study& study, const StudyCell& cell) {
   std::vector<std::string> set = study.set;
@@ -302,13 +313,26 @@ StudyColumn study_column(const std::string& key) {
   return {key, set, figure, set.empty() ? found.title : set + " " + found.title, found.lower_is_better};
 }
 
+bool is_study_file(const std::string& path) {
+  try {
+    const YAML::Node root = YAML::Load(read_file(path));
+    return root.IsMap() && root["base"];
+  } catch (const YAML::Exception&) {  // whoever reads it says what is wrong
+    return false;
+  }
+}
+
 Study read_study(const std::string& path) {
   Study study;
   study.path = path;
-  const Section root(study.path, load(path),
+  const YAML::Node file = load(path);
+  if (file.IsMap() && file["data"] && !file["base"]) {
+    throw Error(path, "is the config of one training, not a study", "run it with: poem train " + path);
+  }
+  const Section root(study.path, file,
                      {"title", "base", "seeds", "set", "settings", "methods", "columns", "curves"});
   study.title = root.text("title");
-  study.base = (fs::path(path).parent_path() / root.text("base")).lexically_normal().string();
+  study.base = read_base(root, path);
   study.set = overrides(root);
   if (root["curves"]) {
     study.curves = number<int64_t>(root, root["curves"], "curves");
@@ -354,6 +378,7 @@ std::string cell_name(const Study& study, const StudyCell& cell) {
 
 std::string training_text(const Study& study, const Config& config) {
   Config ours = training_config(study, config), defaults;
+  defaults.objective = resolved(defaults.objective);  // as in a config that was read
   // The greedy miner ranks by the score.
   if (study.curves == 0 && ours.mining.miner != "greedy") ours.score = defaults.score;
   const auto values = keys(ours), usual = keys(defaults);

@@ -45,6 +45,8 @@ struct Study {
   int64_t curves = 0;  // epochs from one evaluation during training to the next; 0: none
 };
 
+bool is_study_file(const std::string& path);  // of YAML: a study, not the config of one training
+
 // An Error names the file, the line or the method, and what is wrong.
 Study read_study(const std::string& path);
 

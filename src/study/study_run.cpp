@@ -88,6 +88,7 @@ class StudyRun {
  private:
   const StudyNetwork& network(const StudyCell& cell) const { return plan_.networks[cell.network]; }
   std::string run_folder(const StudyNetwork& network) const { return options_.out + "/runs/" + network.name; }
+  std::string config_path(const StudyNetwork& network) const { return run_folder(network) + "/config.yaml"; }
   std::string log_path(const StudyNetwork& network) const {
     return fmt::format("{}/logs/{}.log", options_.out, network.name);
   }
@@ -100,9 +101,8 @@ class StudyRun {
 
   // A run of this very config: finished or to be resumed.
   bool begun(const StudyNetwork& network) const {
-    const std::string path = run_folder(network) + "/config.yaml";
-    if (!fs::exists(path)) return false;
-    Config config = read_config(path, {});
+    if (!fs::exists(config_path(network))) return false;
+    Config config = read_config(config_path(network), {});
     config.data.folder = network.config.data.folder;  // wherever it was
     return training_text(study_, config) == training_text(study_, network.config);
   }
@@ -118,20 +118,28 @@ class StudyRun {
     return test_data_[cell.tests] = load_test_data(data.test, data.ood, read_options(data));
   }
 
-  // All that a training or a score would stumble over is found here, before hours are spent on others.
+  // All that a training or a score would stumble over is found here, before hours are spent on others: first
+  // what can be told without the images. One seed stands for all.
   void check_inputs() {
-    for (const StudyCell& cell : plan_.cells) {
-      if (options_.force || !scored(cell)) named(cell, [&] { check_startable(anchored(cell.config)); });
-    }
     std::set<std::string> seen;
+    const auto is_new = [&seen](Config config) {
+      config.seed = 0;
+      return seen.insert(to_yaml(config)).second;
+    };
+    for (const StudyCell& cell : plan_.cells) {
+      stop_if_interrupted();
+      if (!options_.force && trained(network(cell))) continue;
+      if (!is_new(cell.config)) continue;
+      named(cell, [&] { check_startable(anchored(cell.config), options_.device); });
+    }
+    seen.clear();
     for (const StudyCell& cell : plan_.cells) {
       stop_if_interrupted();
       if (!options_.force && scored(cell)) continue;
       Config config = cell.config;
-      config.seed = 0;  // one seed stands for all, and one score; the check itself is made on the CPU
-      config.train.precision = "float32";
-      config.score = network(cell).config.score;
-      if (!seen.insert(to_yaml(config)).second) continue;
+      config.train.precision = "float32";         // this check is made on the CPU
+      config.score = network(cell).config.score;  // one stands for all
+      if (!is_new(config)) continue;
       spdlog::info("checking {}", cell_name(study_, cell));
       named(cell, [&] {
         const TestData& test = test_data(cell);
@@ -177,14 +185,15 @@ class StudyRun {
     }
   }
 
-  // A study may have moved with its data: runs that are there look for it from here on.
+  // A study may have moved with its data: runs that are there look for it from here on. All else stays as it
+  // was, the score too, for a checkpoint goes on with its own config only.
   void anchor_runs() const {
     for (const StudyNetwork& network : plan_.networks) {
-      if (begun(network)) write_config(network);
+      if (!begun(network)) continue;
+      Config config = read_config(config_path(network), {});
+      config.data.folder = anchored(network.config).data.folder;
+      write_file(config_path(network), to_yaml(config));
     }
-  }
-  void write_config(const StudyNetwork& network) const {
-    write_file(run_folder(network) + "/config.yaml", to_yaml(anchored(network.config)));
   }
 
   void start(size_t index, Children& children) {
@@ -195,7 +204,7 @@ class StudyRun {
       empty_folder(folder);
       fs::remove_all(cell_folder(network));
       // A config alone is a run that was stopped before its first checkpoint.
-      write_config(network);
+      write_file(config_path(network), to_yaml(anchored(network.config)));
     }
     std::vector<std::string> command = options_.program;
     command.insert(command.end(), {"train", "--resume", folder});

@@ -124,12 +124,14 @@ std::vector<Key> keys(Config& c) {
 
       {"objective.name", &c.objective.name, "what is minimised", one_of(objective_names())},
       {"objective.beta", &c.objective.beta,
-       "weight of the outliers' term: energy 0.1, oe 0.5, sofl 5, outlier_class 1; ccu and supcon have none",
+       "weight of the outliers' term; auto: the published one, energy 0.1, oe 0.5, outlier_class 1, sofl 5; "
+       "the "
+       "others have none",
        at_least(0)},
       {"objective.m_in", &c.objective.m_in, "energy: margin of ID energies (the paper's text swaps the two)"},
       {"objective.m_out", &c.objective.m_out, "energy: margin of outlier energies"},
-      {"objective.reject_classes", &c.objective.reject_classes, "sofl: outputs beside the classes",
-       between(1, 10000)},
+      {"objective.reject_classes", &c.objective.reject_classes,
+       "sofl: outputs beside the classes (its authors: 5 for CIFAR-10, 10 for CIFAR-100)", between(1, 10000)},
       {"objective.temperature", &c.objective.temperature, "supcon: temperature τ", between(1e-3, 1e3)},
       {"objective.components", &c.network.components, "ccu: Gaussians in each of the two densities",
        between(1, 100000)},
@@ -195,14 +197,21 @@ std::vector<Key> keys(Config& c) {
   };
 }
 
-Config read_config(const std::string& path, const std::vector<std::string>& assignments,
-                   const std::string& given_to) {
+Config parse_config(const std::string& path) {
   Config config;
   const auto table = keys(config);
   read_yaml_key(table.front(), path);  // first of all: a file of another version may well have other keys
   check_format(config.format, path);
   read_yaml(table, path);
+  return config;
+}
+
+Config read_config(const std::string& path, const std::vector<std::string>& assignments,
+                   const std::string& given_to) {
+  Config config = parse_config(path);
+  const auto table = keys(config);
   for (const auto& assignment : assignments) set_key(table, assignment, given_to);
+  config.objective = resolved(config.objective);
   check(config, path);
   return config;
 }
@@ -215,6 +224,7 @@ Config anchored(Config config) {
 
 std::string to_yaml(const Config& config) {
   Config copy = config;
+  copy.objective = resolved(copy.objective);
   return to_yaml(keys(copy), false);
 }
 

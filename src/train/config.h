@@ -80,11 +80,14 @@ struct Config {
 
 std::vector<Key> keys(Config& config);
 
-// Reads a YAML file, then applies the assignments, which `given_to` had, then checks what concerns several
-// keys.
+// What a YAML file says, over the defaults; that keys are missing, or do not fit together, is no Error here.
+Config parse_config(const std::string& path);
+
+// The same, then the assignments, which `given_to` had, then the objective's weight as a number, then checks
+// of what concerns several keys.
 Config read_config(const std::string& path, const std::vector<std::string>& assignments,
                    const std::string& given_to = "--set");
-std::string to_yaml(const Config& config);
+std::string to_yaml(const Config& config);  // the weight is a number there too
 
 // The config as a run keeps it: data.folder is absolute, so that the run can be resumed from any folder.
 Config anchored(Config config);

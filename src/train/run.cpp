@@ -223,7 +223,7 @@ void find_sources(const Config& config, const Folder& folder) {
 
 }  // namespace
 
-void check_startable(const Config& config) {
+void check_startable(const Config& config, at::Device device) {
   check_sources(config);
   // A network for two classes, built for nothing but its complaints.
   const NetworkSpec spec = likely_spec(config, *make_objective(config.objective));
@@ -231,14 +231,15 @@ void check_startable(const Config& config) {
   unsigned found = available(bare, std::nullopt) | kTraining;
   if (config.data.validation > 0) found |= kHeldOut;
   choose_scores({config.score}, found);
+  computes_in_bf16(config.train.precision, device);
+  check_gpu_memory(config, device);
 }
 
 RunOutcome start_run(const Config& given, const std::string& path, bool force, at::Device device) {
   const Folder folder(path);
   const Config config = anchored(given);
   check_replaceable(path, force);
-  check_startable(config);
-  check_gpu_memory(config, device);
+  check_startable(config, device);
   const Inputs inputs(config);
   Trainer trainer(config, inputs.training, device);
   check_score(config, inputs.training, trainer);  // before the training, not after it

@@ -19,9 +19,9 @@ struct RunOutcome {
   std::optional<Results> results;  // where the config names test sets
 };
 
-// What of a config cannot be trained and can be told before an image is read, which may take minutes: an
-// Error.
-void check_startable(const Config& config);
+// What of a config cannot be trained on this device and can be told before an image is read, which may take
+// minutes: an Error.
+void check_startable(const Config& config, at::Device device);
 
 // Starts a run in a new folder; an existing one is an Error unless `force`, which replaces a run but nothing
 // else, and only once all inputs are read. An Error before the first checkpoint leaves no folder behind.

@@ -100,6 +100,18 @@ expect_words "$logs/err" "1 of them to train"
 expect_same "$(figures changed)" "$(figures one)"
 rm -r changed
 
+# A run that was stopped goes on from its checkpoint, whatever rows score it by now.
+cp -r two rescored
+run=$(ls -d rescored/runs/cross_entropy-none-seed0-*)
+rm "$run/detector.safetensors" "rescored/logs/$(basename "$run").log"
+sed 's/name: MSP/name: MaxLogit/; s/score: msp/score: maxlogit/' study.yaml >rescored.yaml
+expect_ok study rescored.yaml --out rescored
+expect_words "$logs/err" "1 of them to train"
+expect_words "rescored/logs/$(basename "$run").log" "resuming" "after 2 of 2 epochs"
+expect_same "$(figures rescored | grep -v MaxLogit)" "$(figures one | grep -v MSP)"
+expect_same "$(find rescored/cells -name 'maxlogit-*' | wc -l)" 2
+rm -r rescored
+
 # Killed or interrupted at any moment, it goes on to the same figures; no training outlives it.
 start() {
   "$program" --threads 1 study study.yaml --out "$1" --jobs 2 >"$logs/out" 2>"$logs/err" &
@@ -137,7 +149,10 @@ bad() { # SED SCRIPT WORDS...
 }
 bad 's/score: msp/score: msb/' "MSP, seed 0" "'msb'" "nearest is 'msp'"
 bad 's/train.epochs: 2/data.train: nowhere.bin/' "POEM, seed 0" "nowhere.bin" "check the path" "data.folder"
-bad 's/flat.yaml/missing.yaml/' "MSP, seed 0" "missing.yaml"
+bad 's/train.epochs: 2/train.precision: bf16/' "POEM, seed 0" "train.precision" "float32"
+bad 's/flat.yaml/missing.yaml/' "bad.yaml:2: base: missing.yaml" "No such file"
+expect_error "flat.yaml: is the config of one training" "poem train flat.yaml" -- study flat.yaml --out new
+expect_error "study.yaml: is a study" "poem study study.yaml" -- train study.yaml --out new
 expect_error "nowhere.yaml" -- study nowhere.yaml --out new
 : >empty.yaml
 expect_error "empty.yaml: is not a map" -- study empty.yaml --out new
@@ -181,7 +196,7 @@ poem --quiet study diverges.yaml --out diverges >"$logs/out" 2>"$logs/err" || co
 expect_same $code 2
 expect_same "$(wc -l <"$logs/err")" 2
 expect_words "$logs/err" "POEM, seed 0: training ended with exit code 2" "logs/energy-thompson-seed0" \
-  "poem: diverges.yaml: a cell failed"
+  "poem: diverges.yaml: a cell failed" "mend the row, or delete its folder in runs/"
 expect_words "$logs/out" "POEM" "failed"
 expect_words diverges/table.md "| POEM | failed |  | failed |" "Failed: POEM, seed 0."
 expect_same "$(wc -l <diverges/results.csv)" $((1 + 2 * 3))
