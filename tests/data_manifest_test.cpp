@@ -206,6 +206,7 @@ TEST_F(Holdings, WhatMayNotBeReadHidesNothing) {
   EXPECT_EQ(found(), (Lines{"files f.tar not: cannot be read: Permission denied", "files other/f.tar whole",
                             "large . not: 1 of 1 files, checksums unknown, damaged: x.npz cannot be read: "
                             "Permission denied"}));
+  fs::permissions(folder / "data/closed", fs::perms::owner_all);  // so that the folder can be removed
 }
 
 TEST_F(Holdings, FoldersOfImagesByTheirCount) {

@@ -140,7 +140,7 @@ TEST(Detector, WhatIsNoDetectorIsAnError) {
   };
   TensorFile other = file;
   other.metadata["format"] = "poem-detector-9";
-  expect(other, {"changed", "poem-detector-9", "this poem reads poem-detector-1"});
+  expect(other, {"changed", "poem-detector-9", "this poem reads poem-detector-2"});
   other = file;
   other.metadata.clear();
   expect(other, {"changed", "no entry 'format'"});

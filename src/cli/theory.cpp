@@ -25,9 +25,8 @@ void run(const Options& options) {
                      [&] { write_theory(options.settings, rows, options.out); });
   fmt::print("{}", to_text(to_table(options.settings, rows), terminal(STDOUT_FILENO)));
   fmt::print(
-      "\nOutliers with the smallest epsilon beside any outliers; means of {} trials. For epsilon up to 1 "
-      "the\n"
-      "theorem says ratio >= bound; violated: the share of trials in which it is not. Everything else:\n"
+      "\nOutliers with the smallest epsilon beside any outliers; means of {} trials. For epsilon up to 1\n"
+      "the theorem says ratio >= bound; violated: the share of trials in which it is not. Everything else:\n"
       "{}/theory.csv\n",
       options.settings.repeats, options.out);
 }

@@ -31,7 +31,7 @@ void run(const Options& options, const CommonOptions& common) {
     }
     if (is_study_file(options.config)) {
       throw Error(options.config, "is a study, not the config of one training",
-                  "run it with: poem study " + options.config);
+                  "run it with: poem study " + shell_quoted(options.config));
     }
     folder = options.out.empty() ? default_folder(options.config) : options.out;
     outcome = start_run(read_config(options.config, options.set), folder, options.force, device);

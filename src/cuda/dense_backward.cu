@@ -165,8 +165,7 @@ __global__ void __launch_bounds__(kThreads2, 2)
   }
 }
 
-constexpr int kPixels1 = 64;      // of a tile
-constexpr int kStride1 = 48 + 8;  // of a row of the middle gradient: 16 bytes × an odd number
+constexpr int kPixels1 = 64;  // of a tile
 
 __host__ __device__ inline int row_stride1(int channels) { return (channels + 15) / 16 * 16 + 8; }
 
@@ -178,7 +177,7 @@ struct Memory1 {  // offsets of backward_conv1's shared memory in bytes
     gradient = x + kPixels1 * stride * 2;
     weight = gradient + kPixels1 * stride * 2;
     dy = weight + kBottleneck * stride * 2;
-    constants = dy + kPixels1 * kStride1 * 2;
+    constants = dy + kPixels1 * kMiddleStride * 2;
     bytes = constants + (4 * stride + 3 * kBottleneck) * 4;
   }
 };
@@ -209,7 +208,7 @@ __device__ void load_middle_gradient(const Bf16* middle, const Bf16* middle_grad
       out.y = pack(low(d[i].y) * a[k + 2] + low(y[i].y) * b[k + 2] + c[k + 2],
                    high(d[i].y) * a[k + 3] + high(y[i].y) * b[k + 3] + c[k + 3]);
     }
-    *reinterpret_cast<uint2*>(to + pixel * kStride1 + k) = out;
+    *reinterpret_cast<uint2*>(to + pixel * kMiddleStride + k) = out;
   }
 }
 
@@ -280,7 +279,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 16 / kWarps)
       uint32_t d[3][4];
 #pragma unroll
       for (int m = 0; m < 3; ++m)
-        load_transposed(d[m], dy + (begin + matrix / 2 * 8 + row) * kStride1 + 16 * m + matrix % 2 * 8);
+        load_transposed(d[m], dy + (begin + matrix / 2 * 8 + row) * kMiddleStride + 16 * m + matrix % 2 * 8);
 #pragma unroll
       for (int j = 0; j < kGroups; ++j) {
         const int group = warp + kWarps * j;
@@ -310,7 +309,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 16 / kWarps)
       for (int begin = 0; begin < kPixels1; begin += 16) {
         float sum[4] = {};
         uint32_t d[4];
-        const Bf16* from = dy + (begin + matrix % 2 * 8 + row) * kStride1 + matrix / 2 * 8;
+        const Bf16* from = dy + (begin + matrix % 2 * 8 + row) * kMiddleStride + matrix / 2 * 8;
         load_matrices(d, from);
         multiply_add(sum, d[0], d[1], d[2], d[3], w[0], w[1]);
         load_matrices(d, from + 16);

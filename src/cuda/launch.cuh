@@ -31,11 +31,13 @@ void allow_shared(Kernel kernel, int bytes) {
 }
 
 // The largest tile that still gives every multiprocessor two of them to work on and to hold. `bytes(tile)` is
-// the shared memory it takes; `keep` bytes of a multiprocessor's are left to its first-level cache.
+// the shared memory it takes; `keep` bytes of a multiprocessor's go to its first-level cache beside what that
+// has.
 template <class Bytes>
 Tile choose_tile(const Block& block, Bytes bytes, int keep = 0) {
-  static const int most = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  const int room = (most - keep) / 2 - 1024;
+  static const int all = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  constexpr int kMuch = 160 * 1024;  // less is needed for the tile itself
+  const int room = (all < kMuch ? all : all - keep) / 2 - 1024;
   int pixels = 64;
   while (pixels < 512 && pixels < block.pixels() / (2 * multiprocessors())) pixels *= 2;
   Tile best{block.height, block.width, 1, 1};

@@ -195,11 +195,11 @@ __device__ inline void clear(void* to, int bytes) {
 
 // Which 8 channels of conv1's output a thread has to do with, and for which pixels of a tile and its border
 // it calls f(pixel): always the same.
-constexpr int kParts = kBottleneck / 8;
-__device__ inline int my_channel() { return threadIdx.x % kParts * 8; }
+constexpr int kPartsAPixel = kBottleneck / 8;
+__device__ inline int my_channel() { return threadIdx.x % kPartsAPixel * 8; }
 template <class Function>
 __device__ inline void for_my_pixels(const Range& range, Function f) {
-  const int mine = threadIdx.x / kParts, step = blockDim.x / kParts;
+  const int mine = threadIdx.x / kPartsAPixel, step = blockDim.x / kPartsAPixel;
   if (mine == step) return;  // threads that are left over
   for (int pixel = range.begin + mine; pixel < range.end; pixel += step) f(pixel);
 }

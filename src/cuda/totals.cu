@@ -37,7 +37,7 @@ void add_rows_up(const Totals& totals, int rows, cudaStream_t stream) {
 }
 
 int64_t row_floats(int channels) {
-  const int conv1 = (kBottleneck + 2) * channels, conv2 = (9 * kGrowth + 2) * kBottleneck;
+  const int conv1 = (kBottleneck + 2) * channels, conv2 = (kTaps * kGrowth + 2) * kBottleneck;
   return 2 * int64_t{multiprocessors()} * std::max(conv1, conv2);
 }
 

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kFormat = "poem-detector-1";
+constexpr const char* kFormat = "poem-detector-2";
 constexpr const char* kScorePrefix = "score.";  // of the tensors that a fitted score needs
 
 json to_json(const NetworkSpec& s) {

@@ -150,9 +150,8 @@ Figure epsilon_figure(const std::vector<TheoryRow>& rows, const TheorySettings& 
                       const Quantity& quantity) {
   const auto [least, most] = std::minmax_element(settings.epsilons.begin(), settings.epsilons.end());
   const std::string description = fmt::format(
-      "One panel for each dimension d (columns) and signal r0 (rows). Solid: outliers whose boundary score "
-      "is "
-      "within epsilon; dotted: outliers without this constraint{}.",
+      "One panel for each dimension d (columns) and signal r0 (rows). Solid: outliers whose boundary "
+      "score is within epsilon; dotted: outliers without this constraint{}.",
       extended ? "" : "; dashed: the theorem's bound");
   Figure figure{quantity.title, description, static_cast<int64_t>(settings.dimensions.size()), {}};
   for (double r0 : settings.signals) {

@@ -327,7 +327,8 @@ Study read_study(const std::string& path) {
   study.path = path;
   const YAML::Node file = load(path);
   if (file.IsMap() && file["data"] && !file["base"]) {
-    throw Error(path, "is the config of one training, not a study", "run it with: poem train " + path);
+    throw Error(path, "is the config of one training, not a study",
+                "run it with: poem train " + shell_quoted(path));
   }
   const Section root(study.path, file,
                      {"title", "base", "seeds", "set", "settings", "methods", "columns", "curves"});

@@ -124,9 +124,8 @@ std::vector<Key> keys(Config& c) {
 
       {"objective.name", &c.objective.name, "what is minimised", one_of(objective_names())},
       {"objective.beta", &c.objective.beta,
-       "weight of the outliers' term; auto: the published one, energy 0.1, oe 0.5, outlier_class 1, sofl 5; "
-       "the "
-       "others have none",
+       "weight of the outliers' term; auto: the published one, energy 0.1, oe 0.5, outlier_class 1, "
+       "sofl 5; the others have none",
        at_least(0)},
       {"objective.m_in", &c.objective.m_in, "energy: margin of ID energies (the paper's text swaps the two)"},
       {"objective.m_out", &c.objective.m_out, "energy: margin of outlier energies"},

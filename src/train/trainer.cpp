@@ -195,11 +195,11 @@ MiningTask Trainer::mining_task(const std::vector<Crop>& pool, const FeatureExtr
     return network_->logits(features);
   };
   task.id_score = [logits = task.logits, score = std::shared_ptr<Score>(make_score(config_.score)),
-                   classes = class_count()](const at::Tensor& features) {
+                   classes = class_count(), count = network_->feature_count()](const at::Tensor& features) {
     const at::Tensor outputs = logits(features);
     return (*score)({outputs.narrow(1, 0, classes),
                      outputs.narrow(1, classes, outputs.size(1) - classes),
-                     features,
+                     features.narrow(1, 0, count),
                      {},
                      nullptr});
   };

@@ -4,6 +4,7 @@ They have the names, the formats and the inner folders of the real downloads, an
 """
 import io
 import os
+import random
 import struct
 import sys
 import tarfile
@@ -11,13 +12,14 @@ import zipfile
 import zlib
 
 folder = sys.argv[1]
+draw = random.Random(0)
 
 
 def png(height, width):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows = b"".join(b"\0" + os.urandom(3 * width) for _ in range(height))
+    rows = b"".join(b"\0" + draw.randbytes(3 * width) for _ in range(height))
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
@@ -39,7 +41,7 @@ def npz(images):
     """A batch of downsampled ImageNet."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as arrays:
-        arrays.writestr("data.npy", npy("|u1", (images, 3 * 64 * 64), os.urandom(images * 3 * 64 * 64)))
+        arrays.writestr("data.npy", npy("|u1", (images, 3 * 64 * 64), draw.randbytes(images * 3 * 64 * 64)))
         arrays.writestr("labels.npy", npy("<i8", (images,), struct.pack(f"<{images}q", *range(1, images + 1))))
     return content.getvalue()
 
@@ -54,7 +56,7 @@ def mat_array(name, shape, data):
 
 
 def cifar(labels, images):
-    return b"".join(bytes(labels) + os.urandom(3072) for _ in range(images))
+    return b"".join(bytes(labels) + draw.randbytes(3072) for _ in range(images))
 
 
 cifar_10 = {f"data_batch_{i}.bin": cifar(1, 2) for i in range(1, 6)}
@@ -64,7 +66,7 @@ tar("cifar-10-binary.tar.gz", {f"cifar-10-batches-bin/{name}": data for name, da
 tar("cifar-100-binary.tar.gz", {f"cifar-100-binary/{name}.bin": cifar(2, 2) for name in ("train", "test")})
 with open(f"{folder}/test_32x32.mat", "wb") as file:
     file.write(b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H2s", 0x0100, b"IM"))
-    file.write(mat_array("X", (32, 32, 3, 3), os.urandom(32 * 32 * 3 * 3)) + mat_array("y", (3, 1), bytes((1, 2, 10))))
+    file.write(mat_array("X", (32, 32, 3, 3), draw.randbytes(32 * 32 * 3 * 3)) + mat_array("y", (3, 1), bytes((1, 2, 10))))
 tar("dtd-r1.0.1.tar.gz", {"dtd/images/banded/banded_0002.jpg": png(40, 50), "dtd/images/dotted/dotted_0001.jpg": png(60, 40),
                           "dtd/labels/train1.txt": b"banded/banded_0002.jpg\n"})
 tar("test_256.tar", {f"test_256/Places365_test_0000000{i}.jpg": png(256, 256) for i in range(4)})

@@ -95,7 +95,7 @@ rm damaged/checkpoint/state.safetensors # as the remedy says
 expect_ok train --resume damaged
 cmp damaged/detector.safetensors run/detector.safetensors
 cp run/detector.safetensors damaged/checkpoint/state.safetensors
-expect_error damaged/checkpoint/state.safetensors "poem-detector-1" "poem-checkpoint-1" -- train --resume damaged
+expect_error damaged/checkpoint/state.safetensors "poem-detector-2" "poem-checkpoint-1" -- train --resume damaged
 truncate -s -1 damaged/detector.safetensors
 expect_error damaged/detector.safetensors "safetensors" "poem train --resume damaged)" -- info damaged/detector.safetensors
 expect_error damaged/detector.safetensors "safetensors" -- info damaged # and not half of what there is to tell
