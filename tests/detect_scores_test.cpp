@@ -523,7 +523,7 @@ TEST(Scores, RejectTellsApartWhatIsCertain) {
 
 TEST(Scores, WhatIsMissingIsNamed) {
   expect_error([] { make_score("enegry"); }, {"'enegry'", "nearest is 'energy'", "fdbd"});
-  expect_error([] { choose_scores({"all", "zebra"}, kPosthocNeeds); }, {"'zebra' (available here: msp, "});
+  expect_error([] { choose_scores({"all", "zebra"}, kPosthocNeeds); }, {"'zebra' (there are: msp, "});
   expect_error([] { choose_scores({"knn"}, kNetwork); }, {"'knn'", "ID training images", "--train"});
   expect_error([] { choose_scores({"odin"}, kPosthocNeeds); }, {"'odin'", "gradients", "poem eval"});
   expect_error([] { choose_scores({"reject"}, kTraining | kNetwork); }, {"'reject'", "beyond the classes"});

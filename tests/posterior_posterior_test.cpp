@@ -151,7 +151,7 @@ TEST(Posterior, ADependentFeatureWithoutPriorIsNamed) {
   Statistics statistics(5);
   statistics.add(features, random_targets(10, 200));
   EXPECT_NO_THROW(Posterior(statistics, {20, 0.5, 1}));
-  expect_error([&] { Posterior(statistics, {1e18, 0.5, 1}); }, {"feature 3", "prior variance"});
+  expect_error([&] { Posterior(statistics, {1e18, 0.5, 1}); }, {"feature 3", "posterior.prior_variance"});
 }
 
 TEST(Posterior, SubtractingWhatWasNeverAddedIsAnError) {

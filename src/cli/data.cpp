@@ -90,7 +90,9 @@ void fetch(const Options& options) {
     throw Error(set.name, "cannot be fetched: " + set.withdrawn, "use another set, imagenet-64 for instance");
   }
   for (const std::string& source : options.sources) {
-    if (source.empty()) throw Error("--source", "is empty", "name a URL");
+    if (source.find("://") == std::string::npos) {
+      throw Error("--source", "is '" + source + "', not a URL", "write https://… or file:///…");
+    }
     if (set.downloads.size() > 1 && source.back() != '/') {
       throw Error(source, fmt::format("is one file, {} has {}", set.name, set.downloads.size()),
                   "name the folder they lie in, with a / at the end");

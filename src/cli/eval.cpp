@@ -72,6 +72,16 @@ std::optional<IdImages> find_id_images(const Options& options, const Detector& d
   return std::nullopt;
 }
 
+// `all` is what can be had here; the rest is named.
+void tell_left_out(const std::vector<std::string>& chosen, const ScoreResults& results) {
+  if (std::find(chosen.begin(), chosen.end(), "all") == chosen.end()) return;
+  std::vector<std::string> names = score_names();
+  for (const auto& [name, figures] : results)
+    names.erase(std::remove(names.begin(), names.end(), name), names.end());
+  if (!names.empty())
+    spdlog::info("left out, since what they need is not here: {} (docs/scores.md)", listed(names));
+}
+
 // All that can be wrong with the command line is told before the first image is read.
 void check(const Options& options) {
   check_free(options);                // and again before writing
@@ -98,6 +108,7 @@ void run(Options options, const CommonOptions& common) {
   const Terminal out = terminal(STDOUT_FILENO);
   const std::string table = all.size() == 1 ? to_table(all.front(), out) : to_table(results, out);
   fmt::print("{}", options.json ? to_json_text(results) : table);
+  tell_left_out(options.score, results);
   if (!options.out.empty()) spdlog::info("results: {0}/results.json, {0}/results.csv", options.out);
 }
 

@@ -9,10 +9,12 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
+#include "core/error.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "data/read.h"
 #include "detect/detector.h"
+#include "study/study.h"
 #include "train/config.h"
 
 namespace poem {
@@ -68,6 +70,15 @@ std::string about_images(const std::string& source, const ReadOptions& options) 
 
 std::string about(const std::string& path, const ReadOptions& options) {
   if (fs::exists(path + "/config.yaml")) return about_run(path);
+  if (fs::exists(path + "/study.yaml")) {
+    throw Error(path, "is the folder of a study",
+                "read its table.md or report.html, or name a folder in its runs/");
+  }
+  if (fs::path(path).extension() == ".yaml" && fs::is_regular_file(path)) {
+    const char* command = is_study_file(path) ? "study " : "train ";
+    throw Error(path, "is a file of settings",
+                std::string("run it with: poem ") + command + shell_quoted(path));
+  }
   if (fs::path(path).extension() == ".safetensors") return about_detector(path);
   return about_images(path, options);
 }

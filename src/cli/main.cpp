@@ -158,6 +158,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // where both streams end in one file, lines keep their order
   try {
     return run(argc, argv);
   } catch (const poem::Interrupted&) {

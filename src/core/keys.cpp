@@ -37,7 +37,7 @@ const char* type_name() {
 
 // A value's text in error messages: short, on one line.
 std::string shown(const YAML::Node& node) {
-  std::string text = YAML::Dump(node);
+  std::string text = node.IsNull() ? "" : YAML::Dump(node);
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
 }

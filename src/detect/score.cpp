@@ -127,7 +127,7 @@ std::vector<std::string> choose_scores(const std::vector<std::string>& names, un
       continue;
     }
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw Error("score", "is '" + name + "'", suggestion(name, all) + "available here: " + listed(all));
+      throw Error("score", "is '" + name + "'", suggestion(name, all) + "there are: " + listed(all));
     }
     if (name != fitted) check_needs(name, available);
     add(name);

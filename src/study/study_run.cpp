@@ -278,11 +278,12 @@ class StudyRun {
   void tell(const StudyCell& cell, const Results& results) const {
     const double used = std::chrono::duration<double>(Clock::now() - began_).count();
     std::string time;
-    if (networks_done_ > 0) {
-      time = fmt::format(
-          "  ({} used, about {} left)", duration_text(used),
-          duration_text(used / static_cast<double>(networks_done_) * static_cast<double>(networks_left_)));
+    if (networks_done_ > 0) time = fmt::format("  ({} used", duration_text(used));
+    if (networks_done_ > 0 && networks_left_ > 0) {
+      const double each = used / static_cast<double>(networks_done_);
+      time += fmt::format(", about {} left", duration_text(each * static_cast<double>(networks_left_)));
     }
+    if (!time.empty()) time += ")";
     spdlog::info("[{}/{}] {}: FPR95 {:.2f}, AUROC {:.2f}{}", cells_done_, plan_.cells.size(),
                  cell_name(study_, cell), 100 * results.mean.fpr95, 100 * results.mean.auroc, time);
   }

@@ -102,8 +102,9 @@ expect_same "$(ls there)" ""
 # The folder that was made for it does not stay either (expect_error sees to that), one that was there does.
 expect_error one.bin "no source gave it" -- $(data fetch one --out new/deep/er/ --source $at/none/ --source $at/wrong/)
 expect_error one.bin "no source gave it" -- $(data fetch one --out there/../new --source $at/none/)
-expect_error "--source" "empty" -- $(data fetch one --out new --source) ""
-expect_error "--source" "empty" -- $(data fetch pair --out new --source $at/good/ --source) ""
+expect_error "--source" "is '', not a URL" -- $(data fetch one --out new --source) ""
+expect_error "--source" "not a URL" -- $(data fetch pair --out new --source $at/good/ --source) ""
+expect_error "--source" "'good/one.bin', not a URL" "https://" -- $(data fetch one --out new --source good/one.bin)
 expect_error two.bin "no source gave it" -- $(data fetch bare --out there)
 printf 'mine' >there/one.bin
 expect_error there/one.bin "has 4 bytes, expected 100000" "--out" -- $(data fetch one --out there)
@@ -195,7 +196,7 @@ cp "$top/served/two.bin" gone/
 code=0
 poem $(data verify gone) >"$logs/out" 2>"$logs/err" || code=$?
 expect_same $code 2
-expect_words "$logs/out" "NOT WHOLE one.bin: cannot be read: No such file" "whole     two.bin: 9000000 bytes"
+expect_words "$logs/out" "NOT WHOLE one.bin: is a link to a file that is not there" "whole     two.bin: 9000000 bytes"
 mkdir empty
 expect_error empty "none of the known" -- data verify empty
 expect_error missing "no such folder" -- data verify missing

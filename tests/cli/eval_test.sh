@@ -82,6 +82,7 @@ expect_ok eval run "${sets[@]}" --score all,msp,knn
 expect_same "$(grep -c "^knn \|^msp " "$logs/out")" 2
 expect_ok eval run/detector.safetensors "${sets[@]}" --score all
 ! grep -q "^knn " "$logs/out" || fail "KNN without training images"
+expect_words "$logs/err" "left out" "knn" "reject"
 grep -q "^ash " "$logs/out" || fail "no ASH, which needs the last layer alone"
 expect_ok eval run/detector.safetensors "${sets[@]}" --score ash,scale
 expect_error "'odin'" "not trained on" "--train at least 20 images" -- eval run/detector.safetensors "${sets[@]}" \

@@ -84,7 +84,7 @@ done
 # What cannot be.
 hoc=(posthoc --score energy --out new)
 expect_error "'enrgy'" "energy" "fdbd" -- posthoc "${inputs[@]}" --score msp,enrgy --out new
-expect_error "'knm'" "nearest is 'knn'" "available here: msp, " -- posthoc "${inputs[@]}" --score knm --out new
+expect_error "'knm'" "nearest is 'knn'" "there are: msp, " -- posthoc "${inputs[@]}" --score knm --out new
 ! grep -q "odin\|mahalanobis\|reject" "$logs/err" || fail "names what saved features do not allow: $(cat "$logs/err")"
 expect_error "'odin'" gradients "poem eval" -- posthoc "${inputs[@]}" --score odin --out new
 expect_error "'reject'" "beyond the classes" -- posthoc "${inputs[@]}" --score reject --out new

@@ -71,6 +71,7 @@ expect_same "$(runs one)" "$before"
 expect_same "$(cat one/table.md)" "$table"
 
 # Two at a time: the same figures.
+expect_error one "folder of a study" "table.md" -- info one
 expect_ok study study.yaml --out two --jobs 2
 expect_same "$(figures two)" "$(figures one)"
 

@@ -82,6 +82,7 @@ expect_words "$logs/err" "data.validation 0 holds out no image" "no threshold"
 expect_same "$(grep -c "holds out no image" "$logs/err")" 1
 sed '/epoch   1/q' "$logs/err" | grep -q "holds out no image" || fail "said only after the training"
 expect_same "$(find bare -name 'results*')" ""
+expect_error run/config.yaml "settings" "poem train run/config.yaml" -- info run/config.yaml
 expect_ok info bare
 expect_words "$logs/out" "threshold  none"
 
