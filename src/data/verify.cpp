@@ -229,8 +229,11 @@ class Search {
 std::string fault_of(const KnownFile& file, const std::string& path) {
   std::error_code code;
   const auto bytes = static_cast<int64_t>(fs::file_size(path, code));
-  if (code == std::errc::no_such_file_or_directory) return "is a link to a file that is not there";
-  if (code) return "cannot be read: " + code.message();
+  if (code) {
+    std::error_code unknown;
+    const bool nowhere = code == std::errc::no_such_file_or_directory && fs::is_symlink(path, unknown);
+    return nowhere ? "is a link to a file that is not there" : "cannot be read: " + code.message();
+  }
   if (::access(path.c_str(), R_OK) != 0) return fmt::format("cannot be read: {}", std::strerror(errno));
   if (!file.size_fits(bytes)) return fmt::format("has {} bytes, expected {}", bytes, file.most);
   if (file.checksum.empty()) return "";
