@@ -51,7 +51,7 @@ TEST(Manifest, HoldsTheSetsOfThePaperWithWhatIsNeeded) {
   // Sizes that follow from the formats: records of 1 or 2 label bytes and 3,072 pixels, bare pixels.
   for (const KnownFile& file : find_set(manifest, "cifar-10").unpacked) EXPECT_EQ(file.most, 10000 * 3073);
   EXPECT_EQ(find_set(manifest, "cifar-100").unpacked[0].most, 50000 * 3074);
-  const KnownSet& tiny = find_set(manifest, "tiny-images");
+  const KnownSet tiny = find_set(manifest, "tiny-images");
   EXPECT_EQ(tiny.downloads[0].most, tiny.images * 3072);
   expect_error([&] { find_set(manifest, "svnh"); }, {"svnh", "nearest is 'svhn'", "known: ", "tiny-images"});
 }

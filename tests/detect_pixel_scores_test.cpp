@@ -1,5 +1,6 @@
 // Scores that need the network: gradients by finite differences, fits that see no OOD image, forward passes.
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // CCU's network: densities of pixels, and what they do to the softmax.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

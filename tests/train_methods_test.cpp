@@ -1,5 +1,6 @@
 // Every method trains through the one epoch loop; what is special to some of them.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
