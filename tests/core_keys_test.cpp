@@ -1,5 +1,6 @@
 #include "core/keys.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -152,6 +153,32 @@ TEST_F(Keys, WhatIsNoMapOfKeysIsAnError) {
   expect_bad_yaml("[1, 2]: 3\n", {"c.yaml:1", "not a key"});
   expect_bad_yaml("epochs: *nowhere\n", {"c.yaml:1", "not valid YAML"});
   expect_error([&] { read_yaml(settings_.keys(), folder_ / "none.yaml"); }, {"none.yaml", "cannot open"});
+}
+
+// Whoever follows aliases would never come to an end.
+TEST_F(Keys, YamlThatContainsItselfIsAnError) {
+  expect_bad_yaml("net:\n  &x {hidden: *x}\n", {"c.yaml:2", "anchor contains itself", "write the value out"});
+  expect_bad_yaml("train: &x {sets: [a, [*x]]}\n", {"c.yaml:1", "anchor contains itself"});
+  expect_bad_set("train.sets=&x [*x]", {"--set train.sets=&x [*x]: ", "anchor contains itself"});
+  read("net: {hidden: &sizes [3, 4]}\ntrain: {shares: [0.5]}\n");  // an anchor is no harm
+  EXPECT_EQ(settings_.hidden, (std::vector<int64_t>{3, 4}));
+}
+
+TEST_F(Keys, YamlThatExplodesIsAnError) {
+  std::string bomb = "a0: &a0 {x: 1, y: 2}\n";  // 2²⁰ values in 20 lines
+  for (int i = 1; i < 20; ++i) bomb += fmt::format("a{0}: &a{0} {{x: *a{1}, y: *a{1}}}\n", i, i - 1);
+  expect_bad_yaml(bomb, {"c.yaml:", "more than 100000 values", "aliases"});
+  for (const size_t levels : {200, 100000}) {
+    expect_bad_yaml("net:\n  hidden: " + std::string(levels, '[') + std::string(levels, ']'),
+                    {"c.yaml:2", "more than 100 levels deep"});
+  }
+}
+
+TEST_F(Keys, ASecondYamlDocumentIsAnError) {
+  expect_bad_yaml("epochs: 3\n---\nepochs: 4\n", {"c.yaml:3", "second YAML document", "---"});
+  expect_bad_yaml("---\nepochs: 3\n---\n", {"c.yaml:", "second YAML document"});
+  read("---\nepochs: 3\n...\n");
+  EXPECT_EQ(settings_.epochs, 3);
 }
 
 TEST_F(Keys, SetTakesYamlValues) {

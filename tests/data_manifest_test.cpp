@@ -63,7 +63,8 @@ TEST(Manifest, OfAnotherFormIsAnError) {
     expect_error([&] { read_manifest(folder / "m.yaml"); }, words);
   };
   expect("", {"m.yaml", "names no data set"});
-  expect("a: [", {"m.yaml", "not YAML"});
+  expect("a: [", {"m.yaml", "not valid YAML"});
+  expect("a: &x {title: *x}\n", {"m.yaml:1", "anchor contains itself"});
   expect("a: 1\n", {"m.yaml: a", "not a map"});
   expect("a: {downloads: [{file: x}]}\n", {"m.yaml: a", "no 'title'"});
   expect("a: {title: t}\n", {"no 'downloads'"});

@@ -169,6 +169,8 @@ TEST_F(StudyFile, WhatItDoesNotUnderstandIsRefused) {
   expect_refused("seeds: [0]\nset: {seed: 4}" + m, {"seed", "seeds"});
   expect_refused("seeds: [0]\ncurves: 0" + m, {"curves", "below 1"});
   expect_refused("seeds: [0\n" + m, {"not valid YAML"});
+  expect_refused("seeds: [0]\nset: &x {data: *x}" + m, {":4", "anchor contains itself"});
+  expect_refused("seeds: [0]" + m + "\n---\nseeds: [1]\n", {"second YAML document"});
 }
 
 TEST_F(StudyFile, ACellThatCannotRunIsNamed) {

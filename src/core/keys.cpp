@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "core/yaml.h"
 
 namespace poem {
 namespace {
@@ -142,13 +142,8 @@ void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std
 }
 
 YAML::Node load_map(const std::string& path) {
-  YAML::Node root;
-  try {
-    root = YAML::Load(read_file(path));
-  } catch (const YAML::ParserException& e) {
-    throw Error(fmt::format("{}:{}", path, e.mark.line + 1), "is not valid YAML: " + e.msg,
-                "mend the line; 'poem config' prints a whole example");
-  }
+  const YAML::Node root =
+      load_yaml(path, read_file(path), "mend the line; 'poem config' prints a whole example");
   if (root.IsNull()) return YAML::Node(YAML::NodeType::Map);  // an empty file
   if (!root.IsMap()) throw Error(path, "is not a map of keys", "'poem config' prints an example");
   return root;
@@ -200,13 +195,7 @@ void set_key(const std::vector<Key>& keys, const std::string& assignment, const 
   if (equals == std::string::npos) throw Error(where, "has no '='", "write key=value");
   const std::string name = assignment.substr(0, equals);
   const Key& key = find_key(keys, name, where);
-  YAML::Node node;
-  try {
-    node = YAML::Load(assignment.substr(equals + 1));
-  } catch (const YAML::ParserException& e) {
-    throw Error(where, "is not valid YAML: " + e.msg, "quote the value");
-  }
-  assign(key, node, where);
+  assign(key, load_yaml(where, assignment.substr(equals + 1), "quote the value"), where);
 }
 
 std::string value_text(const Key& key) {

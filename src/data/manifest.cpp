@@ -1,7 +1,6 @@
 #include "data/manifest.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 
@@ -9,6 +8,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "core/yaml.h"
 
 namespace poem {
 namespace {
@@ -116,7 +116,7 @@ KnownSet parse_set(const std::string& where, const std::string& name, const YAML
 Manifest parse(const std::string& path, const std::string& text) {
   try {
     Manifest manifest;
-    for (const auto& pair : YAML::Load(text)) {
+    for (const auto& pair : load_yaml(path, text, "mend the line")) {
       const auto name = pair.first.as<std::string>();
       manifest.push_back(parse_set(path + ": " + name, name, pair.second));
     }

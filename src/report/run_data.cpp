@@ -1,7 +1,6 @@
 #include "report/run_data.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include "core/safetensors.h"
 #include "core/scores_file.h"
 #include "core/text.h"
+#include "core/yaml.h"
 #include "report/words.h"
 #include "train/config.h"
 
@@ -28,15 +28,14 @@ using nlohmann::ordered_json;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMinedSheets = 12;  // that a report shows: first and last epoch and others spread between
 
-// The keys of nested maps joined by dots, values as YAML. A file may have maps that contain themselves:
-// deeper than any config is, no map is followed.
-void flatten(const std::string& prefix, const YAML::Node& node, int depth,
+// The keys of nested maps joined by dots, values as YAML.
+void flatten(const std::string& prefix, const YAML::Node& node,
              std::vector<std::pair<std::string, std::string>>& keys) {
   for (const auto& entry : node) {
     if (!entry.first.IsScalar()) continue;
     const std::string key = prefix + entry.first.Scalar();
-    if (entry.second.IsMap() && depth > 0) {
-      flatten(key + ".", entry.second, depth - 1, keys);
+    if (entry.second.IsMap()) {
+      flatten(key + ".", entry.second, keys);
     } else {
       YAML::Emitter text;
       text << YAML::Flow << entry.second;
@@ -294,7 +293,7 @@ std::vector<double> RunData::epoch_numbers() const { return by_epoch("/epoch"); 
 
 std::vector<std::pair<std::string, std::string>> config_entries(const std::string& yaml) {
   std::vector<std::pair<std::string, std::string>> entries;
-  flatten("", YAML::Load(yaml), 3, entries);
+  flatten("", load_yaml("config.yaml", yaml, "mend the line"), entries);
   return entries;
 }
 

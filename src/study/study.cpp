@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "core/random.h"
 #include "core/registry.h"
 #include "core/text.h"
+#include "core/yaml.h"
 #include "data/source.h"
 
 namespace poem {
@@ -84,13 +84,7 @@ class Section {
   YAML::Node node_;
 };
 
-YAML::Node load(const std::string& path) {
-  try {
-    return YAML::Load(read_file(path));
-  } catch (const YAML::ParserException& e) {
-    throw Error(fmt::format("{}:{}", path, e.mark.line + 1), "is not valid YAML: " + e.msg, "mend the line");
-  }
-}
+YAML::Node load(const std::string& path) { return load_yaml(path, read_file(path), "mend the line"); }
 
 template <class T>
 T number(const Section& section, const YAML::Node& node, const std::string& what) {
@@ -314,10 +308,11 @@ StudyColumn study_column(const std::string& key) {
 }
 
 bool is_study_file(const std::string& path) {
+  const std::string text = read_file(path);
   try {
-    const YAML::Node root = YAML::Load(read_file(path));
+    const YAML::Node root = load_yaml(path, text, "");
     return root.IsMap() && root["base"];
-  } catch (const YAML::Exception&) {  // whoever reads it says what is wrong
+  } catch (const Error&) {  // whoever reads it says what is wrong
     return false;
   }
 }

@@ -37,6 +37,8 @@ bad ":1:" "data.skip_bad" "perhaps" "true or false" -- 'data: {skip_bad: perhaps
 bad ":1:" "mining.miner" "thomson" "nearest is 'thompson'" -- 'mining: {miner: thomson}\n'
 bad ":2:" "seed" "twice" -- 'seed: 1\nseed: 2\n'
 bad ":3:" "not valid YAML" -- 'seed: 1\nscore: energy\n  train: [1, 2\n'
+bad ":1:" "anchor contains itself" "write the value out" -- 'data: &x {train: *x}\n'
+bad ":3:" "second YAML document" "---" -- 'seed: 1\n---\nseed: 2\n'
 bad ":1:" "[1, 2]" "not a key" -- '[1, 2]: 3\n'
 bad "not a map" -- 'only text\n'
 bad ":1:" "data is 'own'" "section" "poem config" -- 'data: own\n'
