@@ -244,6 +244,7 @@ TEST(ArchiveReader, KeepsTheOrderOfEntriesAndSortsClasses) {
     EXPECT_TRUE(set.pixels.equal(at::stack({planes(1), planes(2), planes(3)}))) << name;
     EXPECT_TRUE(set.labels.equal(at::tensor({1, 0, 1}, at::kLong)));
     EXPECT_EQ(set.class_names, (std::vector<std::string>{"cat", "dog"}));
+    EXPECT_EQ(set.title(0) + set.title(1) + set.title(2), "set/dog/9.pngset/cat/x.pngset/dog/1.png");
     pack(folder / name, {{"2.png", png(1)}, {"1.png", png(2)}});
     EXPECT_FALSE(read_images(folder / name).labelled());
   }
@@ -279,7 +280,9 @@ TEST(ArchiveReader, OneBadImageIsNamedOrLeftOut) {
   for (const char* name : kArchives) {
     const std::string path = pack(folder / name, {{"1.png", png(1)}, {"2.png", "broken"}, {"3.png", png(3)}});
     expect_error([&] { read_images(path); }, {path + ":2.png", "cannot be decoded", "--skip-bad"});
-    EXPECT_TRUE(read_images(path, options).pixels.equal(at::stack({planes(1), planes(3)})));
+    const ImageSet set = read_images(path, options);
+    EXPECT_TRUE(set.pixels.equal(at::stack({planes(1), planes(3)})));
+    EXPECT_EQ(set.title(1), "3.png");
   }
   // A zip whose middle entry does not match its checksum.
   const std::string path = pack(folder / "b.zip", {{"1.png", png(1)}, {"2.png", png(2)}, {"3.png", png(3)}});

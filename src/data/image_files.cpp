@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "core/error.h"
@@ -33,31 +34,33 @@ size_t shared_prefix(const std::map<std::string, int64_t>& folders) {
 ImageFiles::ImageFiles(std::string source, const ReadOptions& options, Sink sink)
     : source_(std::move(source)), options_(options), sink_(std::move(sink)) {}
 
-int64_t ImageFiles::folder_index(const std::string& folder) {
+int64_t ImageFiles::folder_index(const std::string& name) {
+  const std::string folder = std::filesystem::path(name).parent_path().string();
   return folders_.emplace(folder, folders_.size()).first->second;
 }
 
-Labels ImageFiles::announce(const std::vector<std::string>& folders) {
-  std::vector<int64_t> indices;
-  for (const std::string& folder : folders) indices.push_back(folder_index(folder));
-  return label(indices);
+Labels ImageFiles::announce(const std::vector<std::string>& names) {
+  std::vector<int64_t> folders;
+  for (const std::string& name : names) folders.push_back(folder_index(name));
+  return label(folders);
 }
 
-void ImageFiles::add(std::string name, const std::string& folder, std::optional<std::string> bytes) {
-  waiting_.push_back({std::move(name), folder_index(folder), std::move(bytes)});
+void ImageFiles::add(std::string where, std::string name, std::optional<std::string> bytes) {
+  const int64_t folder = folder_index(name);
+  waiting_.push_back({std::move(where), std::move(name), folder, std::move(bytes)});
   if (waiting_.size() == kBlock) flush();
 }
 
-void ImageFiles::check_size(const std::string& name, const at::Tensor& image) {
-  if (first_name_.empty()) {
-    first_name_ = name;
+void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
+  if (first_.empty()) {
+    first_ = where;
     first_size_ = image.sizes().vec();
   }
   if (image.sizes().vec() == first_size_) return;
   throw Error(
-      name,
-      fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_name_,
-                  first_size_[1], first_size_[2]),
+      where,
+      fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_, first_size_[1],
+                  first_size_[2]),
       "bring all to one size with --size N, in a config data.size, or for outliers outliers.fit: resize");
 }
 
@@ -74,8 +77,8 @@ void ImageFiles::flush() {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];
       try {
-        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.name);
-        images[i] = fit(decode_image(item.name, bytes, remedy).unsqueeze(0), options_.size).squeeze(0);
+        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.where);
+        images[i] = fit(decode_image(item.where, bytes, remedy).unsqueeze(0), options_.size).squeeze(0);
       } catch (const Error& error) {
         problems[i] = error;
       }
@@ -88,9 +91,10 @@ void ImageFiles::flush() {
       spdlog::warn("left out: {}", problems[i]->what());
       continue;
     }
-    check_size(waiting_[i].name, images[i]);
+    check_size(waiting_[i].where, images[i]);
     good.push_back(std::move(images[i]));
     kept_.push_back(waiting_[i].folder);
+    names_.add(waiting_[i].name);
   }
   waiting_.clear();
   if (!good.empty()) sink_(at::stack(good));
@@ -100,7 +104,9 @@ Labels ImageFiles::finish() {
   flush();
   if (!folders_.empty() && kept_.empty())
     throw Error(source_, "holds no image that can be decoded", "check the files");
-  return label(kept_);
+  Labels labels = label(kept_);
+  labels.names = std::move(names_);
+  return labels;
 }
 
 Labels ImageFiles::label(const std::vector<int64_t>& folders) const {

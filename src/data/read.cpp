@@ -195,7 +195,8 @@ ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& 
   Collector collector;
   Labels labels = visit(source, reader, options, Fitting(source.text, options.size, collector.sink()));
   check_not_empty(source.text, collector.count());
-  ImageSet set{source.text, collector.take(), labels.labels, std::move(labels.class_names)};
+  ImageSet set{source.text, collector.take(),       labels.labels, std::move(labels.class_names),
+               {},          std::move(labels.names)};
   if (!reader.visit_part) take_part(set, source);
   return set;
 }
@@ -270,7 +271,7 @@ int64_t pack_images(const std::string& text, const std::string& out, const ReadO
     if (set.pixels.scalar_type() != at::kByte)
       throw Error(text, "points cannot be packed, only images", "name the source itself");
     visit_in_blocks(set, write);
-    labels = {set.labels, set.class_names};
+    labels = {set.labels, set.class_names, set.names};
   }
   return writer.finish(labels);
 }

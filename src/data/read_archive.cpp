@@ -91,7 +91,7 @@ Labels visit_archive(const std::string& path, const ReadOptions& options, const 
     if (code < ARCHIVE_WARN) fail(path, file.get());  // a warning is about names and dates
     const std::string name = name_of(entry);
     if (archive_entry_filetype(entry) != AE_IFREG || !is_image_name(name) || hidden(name)) continue;
-    files.add(path + ":" + name, fs::path(name).parent_path().string(), read_entry(path, file.get()));
+    files.add(path + ":" + name, name, read_entry(path, file.get()));
   }
   return files.finish();
 }

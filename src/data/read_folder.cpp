@@ -40,21 +40,16 @@ std::vector<std::string> list_images(const std::string& folder) {
   return paths;
 }
 
-std::string folder_below(const std::string& path, const std::string& image) {
-  const std::string folder = fs::path(image).parent_path().lexically_relative(path).string();
-  return folder == "." ? "" : folder;
-}
-
 Labels visit_part(const std::string& path, const ReadOptions& options, const Choose& choose,
                   const Sink& sink) {
   const std::vector<std::string> images = list_images(path);
-  std::vector<std::string> folders;
-  for (const std::string& image : images) folders.push_back(folder_below(path, image));
+  std::vector<std::string> names;
+  for (const std::string& image : images) names.push_back(fs::path(image).lexically_relative(path).string());
   ImageFiles files(path, options, sink);
-  const std::vector<int64_t> rows = choose(static_cast<int64_t>(images.size()), files.announce(folders));
+  const std::vector<int64_t> rows = choose(static_cast<int64_t>(images.size()), files.announce(names));
   Progress bar("reading " + path, static_cast<int64_t>(rows.size()), "images");
   for (const int64_t row : rows) {
-    files.add(images[row], folders[row]);
+    files.add(images[row], names[row]);
     bar.advance(1);
   }
   return files.finish();
