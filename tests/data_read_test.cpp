@@ -2,15 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
-#include <sstream>
 
 #include "core/file.h"
 #include "data/source.h"
 #include "encode_images.h"
 #include "expect_error.h"
+#include "log.h"
 #include "temporary_folder.h"
 
 #ifdef POEM_HAS_ARCHIVE
@@ -30,21 +27,6 @@ std::string png(uint64_t seed, int64_t height = 6, int64_t width = 6) {
 at::Tensor planes(uint64_t seed, int64_t side = 6) {
   return random_bytes({side, side, 3}, seed).permute({2, 0, 1}).contiguous();
 }
-
-// What is logged while this lives.
-class Log {
- public:
-  Log() : before_(spdlog::default_logger()) {
-    spdlog::set_default_logger(
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
-  }
-  ~Log() { spdlog::set_default_logger(before_); }
-  std::string text() const { return text_.str(); }
-
- private:
-  std::ostringstream text_;
-  std::shared_ptr<spdlog::logger> before_;
-};
 
 class Folder : public ::testing::Test {
  protected:
@@ -169,9 +151,10 @@ TEST_F(Folder, OnlyTheChosenImagesAreDecoded) {
 }
 
 TEST_F(Folder, RefusesFoldersWithoutImages) {
-  expect_error(reading(), {folder.path(), "holds no .jpg"});
+  expect_error(reading(), {folder.path(), "contains no image", ".webp"});
   put("notes.txt", "hello");
-  expect_error(reading(), {folder.path(), "holds no .jpg"});
+  put("a/b.HEIC", "hello");
+  expect_error(reading(), {folder.path(), "contains no image, only 2 files: 1 .heic, 1 .txt"});
 }
 
 TEST(ReadImages, RefusesWhatItDoesNotKnow) {
@@ -266,7 +249,7 @@ TEST(ArchiveReader, RefusesBrokenArchives) {
     write_file(path, std::string(3000, 'x'));
     expect_error(reading, {path});
     pack(path, {{"readme.txt", "hello"}});
-    expect_error(reading, {path, "holds no .jpg"});
+    expect_error(reading, {path, "contains no image, only 1 file: 1 .txt"});
     pack(path, {{"1.png", png(1)}, {"b/2.png", png(2, 9, 9)}});
     expect_error(reading, {path + ":b/2.png", "9×9", "--size"});
   }

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/runtime.h"
+#include "core/text.h"
 #include "data/decode.h"
 #include "data/resize.h"
 
@@ -19,15 +20,6 @@ namespace poem {
 namespace {
 
 constexpr size_t kBlock = 256;
-
-// The length of the leading folders ("a/b/") that all paths share. `folders` is sorted, so that comparing the
-// first and the last is enough.
-size_t shared_prefix(const std::map<std::string, int64_t>& folders) {
-  const std::string first = folders.begin()->first + "/", last = folders.rbegin()->first + "/";
-  const auto differs = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
-  const size_t slash = first.substr(0, static_cast<size_t>(differs - first.begin())).rfind('/');
-  return slash == std::string::npos ? 0 : slash + 1;
-}
 
 }  // namespace
 
@@ -42,7 +34,9 @@ int64_t ImageFiles::folder_index(const std::string& name) {
 Labels ImageFiles::announce(const std::vector<std::string>& names) {
   std::vector<int64_t> folders;
   for (const std::string& name : names) folders.push_back(folder_index(name));
-  return label(folders);
+  Labels labels = label(folders);
+  tell_passed_over();
+  return labels;
 }
 
 void ImageFiles::add(std::string where, std::string name, std::optional<std::string> bytes) {
@@ -89,6 +83,7 @@ void ImageFiles::flush() {
     if (problems[i]) {
       if (!options_.skip_bad) throw *problems[i];
       spdlog::warn("left out: {}", problems[i]->what());
+      bad_.push_back(waiting_[i].folder);
       continue;
     }
     check_size(waiting_[i].where, images[i]);
@@ -105,18 +100,57 @@ Labels ImageFiles::finish() {
   if (!folders_.empty() && kept_.empty())
     throw Error(source_, "holds no image that can be decoded", "check the files");
   Labels labels = label(kept_);
+  if (!told_) tell_passed_over();
+  tell_bad_classes(labels);
   labels.names = std::move(names_);
   return labels;
 }
 
-Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
-  if (folders_.empty()) throw Error(source_, "holds no .jpg, .jpeg or .png images", "check the path");
-  const size_t skip = shared_prefix(folders_);
-  std::map<std::string, int64_t> classes;  // sorted
-  for (const auto& [folder, index] : folders_) {
-    const std::string below = (folder + "/").substr(skip);
-    classes.emplace(below.substr(0, below.find('/')), 0);
+void ImageFiles::tell_passed_over() {
+  told_ = true;
+  if (const std::string files = passed_over_.summary(); !files.empty())
+    spdlog::info("{}: passed over {}", source_, files);
+  complain_of_classes(passed_over_.empty_classes(folder_names()));
+}
+
+// Classes of which every image was left out.
+void ImageFiles::tell_bad_classes(const Labels& kept) const {
+  if (bad_.empty() || !kept.labels.defined()) return;
+  const auto classes = static_cast<int64_t>(kept.class_names.size());
+  const at::Tensor good = at::bincount(kept.labels, {}, classes),
+                   bad = at::bincount(label(bad_).labels, {}, classes);
+  std::vector<std::string> without_image;
+  for (int64_t i = 0; i < classes; ++i) {
+    const auto count = bad[i].item<int64_t>();
+    if (count > 0 && good[i].item<int64_t>() == 0)
+      without_image.push_back(fmt::format("{} ({} that cannot be decoded)", kept.class_names[i], count));
   }
+  complain_of_classes(without_image);
+}
+
+void ImageFiles::complain_of_classes(const std::vector<std::string>& without_image) const {
+  if (without_image.empty()) return;
+  const std::string what = fmt::format("has class folders without an image: {}", listed(without_image));
+  if (options_.every_class)
+    throw Error(source_, what, "convert their files to JPEG or PNG, or move the folders away");
+  spdlog::warn("{} {}", source_, what);
+}
+
+std::vector<std::string> ImageFiles::folder_names() const {
+  std::vector<std::string> names;
+  for (const auto& [folder, index] : folders_) names.push_back(folder);
+  return names;
+}
+
+Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
+  if (folders_.empty()) {
+    const std::string files = passed_over_.summary();
+    throw Error(source_, "contains no image" + (files.empty() ? "" : ", only " + files),
+                "poem reads " + listed(image_extensions()) + " files");
+  }
+  const std::string shared = shared_folders(folder_names());
+  std::map<std::string, int64_t> classes;  // sorted
+  for (const auto& [folder, index] : folders_) classes.emplace(class_of(folder, shared), 0);
   if (classes.size() == 1) return {};
   if (classes.count("") > 0)
     throw Error(source_,
@@ -128,10 +162,7 @@ Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
     result.class_names.push_back(name);
   }
   std::vector<int64_t> label_of(folders_.size());
-  for (const auto& [folder, index] : folders_) {
-    const std::string below = (folder + "/").substr(skip);
-    label_of[index] = classes.at(below.substr(0, below.find('/')));
-  }
+  for (const auto& [folder, index] : folders_) label_of[index] = classes.at(class_of(folder, shared));
   result.labels = at::empty({static_cast<int64_t>(folders.size())}, at::kLong);
   std::transform(folders.begin(), folders.end(), result.labels.data_ptr<int64_t>(),
                  [&](int64_t folder) { return label_of[folder]; });

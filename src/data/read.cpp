@@ -22,13 +22,13 @@ namespace poem {
 // The registry. A path goes to the first reader that accepts it: folders of images come last, as they accept
 // every folder.
 extern const Reader packed_reader, tiny_reader, cifar_reader, mat_reader, npy_reader, npz_reader,
-    sprites_reader, archive_reader, folder_reader;
+    sprites_reader, archive_reader, image_reader, folder_reader;
 
 namespace {
 
-const Reader* const kReaders[] = {&packed_reader,  &tiny_reader,    &cifar_reader,
-                                  &mat_reader,     &npy_reader,     &npz_reader,
-                                  &sprites_reader, &archive_reader, &folder_reader};
+const Reader* const kReaders[] = {&packed_reader, &tiny_reader,  &cifar_reader,   &mat_reader,
+                                  &npy_reader,    &npz_reader,   &sprites_reader, &archive_reader,
+                                  &image_reader,  &folder_reader};
 
 // `folder` is where relative paths start.
 void check_exists(const std::string& path, const std::string& folder) {
