@@ -36,8 +36,8 @@ add_library(poem_dependencies INTERFACE)
 target_link_libraries(poem_dependencies INTERFACE stdc++ spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp
                       JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads OpenMP::OpenMP_CXX)
 
-# Optional: cblas (dsyrk for the posterior's statistics), matio (SVHN's .mat), libarchive (zip, tar), libcurl
-# (poem data fetch), libcrypto (checksums).
+# Optional: cblas (dsyrk for the posterior's statistics), matio (SVHN's .mat), libarchive (zip, tar), libwebp
+# (WebP; its part for containers brings the decoder along), libcurl (poem data fetch), libcrypto (checksums).
 function(poem_optional feature what)
   if(PkgConfig_FOUND)
     pkg_search_module(${feature} QUIET IMPORTED_TARGET ${ARGN})
@@ -52,5 +52,6 @@ endfunction()
 poem_optional(CBLAS "posterior statistics fall back to panelled products" openblas cblas)
 poem_optional(MATIO "SVHN .mat files cannot be read" matio)
 poem_optional(ARCHIVE "zip and tar archives cannot be read" libarchive)
+poem_optional(WEBP "WebP images cannot be read" libwebpdemux)
 poem_optional(CURL "poem data fetch cannot download" libcurl)
 poem_optional(CRYPTO "checksums of data sets are not compared" libcrypto)

@@ -159,7 +159,7 @@ TEST_F(Arrays, SpritesRefuseWhatDoesNotFit) {
   expect_error(reading("test_batch.png"), {"test_lables.json", "JSON list"});
   write_file(folder / "test_batch.png", encode_png(random_bytes({5, 7, 3}, 1)));
   write_file(folder / "test_lables.json", "[1]");
-  expect_error(reading("test_batch.png"), {"5×7", "1024", "folder"});
+  expect_error(reading("test_batch.png"), {"5×7", "1024", "another name"});
   write_file(folder / "test_batch.png", sheet(two).substr(0, 900));
   expect_error(reading("test_batch.png"), {"test_batch.png", "cannot be decoded"});
 }

@@ -74,11 +74,11 @@ TEST(DecodeImage, GoesByContent) {
   const at::Tensor rows = random_bytes({4, 4, 3}, 3);
   EXPECT_TRUE(decode_image("png named.jpg", encode_png(rows)).permute({1, 2, 0}).equal(rows));
   expect_error([] { decode_image("a.png", ""); }, {"a.png", "empty"});
-  expect_error([] { decode_image("a.png", "GIF89a"); }, {"a.png", "neither JPEG nor PNG"});
+  expect_error([] { decode_image("a.png", "GIF89a"); }, {"a.png", "neither JPEG, PNG, WebP nor BMP"});
 }
 
 TEST(IsImageName, IgnoresCase) {
-  for (const char* name : {"a.jpg", "b.JPEG", "c/d.PnG", "x.y.JPG"}) EXPECT_TRUE(is_image_name(name)) << name;
+  for (const char* name : {"a.jpg", "b.JPEG", "c/d.PnG", "x.y.JPG", "e.webp", "f.Bmp"}) EXPECT_TRUE(is_image_name(name)) << name;
   for (const char* name : {"jpg", ".png", "a.gif", "a.png.txt", ""})
     EXPECT_FALSE(is_image_name(name)) << name;
 }

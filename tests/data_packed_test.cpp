@@ -145,7 +145,7 @@ TEST_F(Packed, RefusesBrokenFiles) {
     changed[offset] = static_cast<char>(value);
     return changed;
   };
-  expect_broken(with(8, 2), {"broken.poem", "version 2", "version 1"});
+  expect_broken(with(8, 3), {"broken.poem", "version 3", "versions 1 to 2"});
   for (const size_t offset : {12, 16, 20, 24, 31, 32, 40, 48, 55})
     expect_broken(with(offset, 0xfe), {"broken.poem"});
   expect_broken(with(4096 + 320, 3), {"broken.poem", "label 3"});

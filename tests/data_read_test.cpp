@@ -2,15 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
-#include <sstream>
 
 #include "core/file.h"
 #include "data/source.h"
 #include "encode_images.h"
 #include "expect_error.h"
+#include "log.h"
 #include "temporary_folder.h"
 
 #ifdef POEM_HAS_ARCHIVE
@@ -30,21 +27,6 @@ std::string png(uint64_t seed, int64_t height = 6, int64_t width = 6) {
 at::Tensor planes(uint64_t seed, int64_t side = 6) {
   return random_bytes({side, side, 3}, seed).permute({2, 0, 1}).contiguous();
 }
-
-// What is logged while this lives.
-class Log {
- public:
-  Log() : before_(spdlog::default_logger()) {
-    spdlog::set_default_logger(
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
-  }
-  ~Log() { spdlog::set_default_logger(before_); }
-  std::string text() const { return text_.str(); }
-
- private:
-  std::ostringstream text_;
-  std::shared_ptr<spdlog::logger> before_;
-};
 
 class Folder : public ::testing::Test {
  protected:
@@ -169,9 +151,10 @@ TEST_F(Folder, OnlyTheChosenImagesAreDecoded) {
 }
 
 TEST_F(Folder, RefusesFoldersWithoutImages) {
-  expect_error(reading(), {folder.path(), "holds no .jpg"});
+  expect_error(reading(), {folder.path(), "contains no image", ".webp"});
   put("notes.txt", "hello");
-  expect_error(reading(), {folder.path(), "holds no .jpg"});
+  put("a/b.HEIC", "hello");
+  expect_error(reading(), {folder.path(), "contains no image, only 2 files: 1 .heic, 1 .txt"});
 }
 
 TEST(ReadImages, RefusesWhatItDoesNotKnow) {
@@ -244,6 +227,7 @@ TEST(ArchiveReader, KeepsTheOrderOfEntriesAndSortsClasses) {
     EXPECT_TRUE(set.pixels.equal(at::stack({planes(1), planes(2), planes(3)}))) << name;
     EXPECT_TRUE(set.labels.equal(at::tensor({1, 0, 1}, at::kLong)));
     EXPECT_EQ(set.class_names, (std::vector<std::string>{"cat", "dog"}));
+    EXPECT_EQ(set.title(0) + set.title(1) + set.title(2), "set/dog/9.pngset/cat/x.pngset/dog/1.png");
     pack(folder / name, {{"2.png", png(1)}, {"1.png", png(2)}});
     EXPECT_FALSE(read_images(folder / name).labelled());
   }
@@ -265,7 +249,7 @@ TEST(ArchiveReader, RefusesBrokenArchives) {
     write_file(path, std::string(3000, 'x'));
     expect_error(reading, {path});
     pack(path, {{"readme.txt", "hello"}});
-    expect_error(reading, {path, "holds no .jpg"});
+    expect_error(reading, {path, "contains no image, only 1 file: 1 .txt"});
     pack(path, {{"1.png", png(1)}, {"b/2.png", png(2, 9, 9)}});
     expect_error(reading, {path + ":b/2.png", "9×9", "--size"});
   }
@@ -279,7 +263,9 @@ TEST(ArchiveReader, OneBadImageIsNamedOrLeftOut) {
   for (const char* name : kArchives) {
     const std::string path = pack(folder / name, {{"1.png", png(1)}, {"2.png", "broken"}, {"3.png", png(3)}});
     expect_error([&] { read_images(path); }, {path + ":2.png", "cannot be decoded", "--skip-bad"});
-    EXPECT_TRUE(read_images(path, options).pixels.equal(at::stack({planes(1), planes(3)})));
+    const ImageSet set = read_images(path, options);
+    EXPECT_TRUE(set.pixels.equal(at::stack({planes(1), planes(3)})));
+    EXPECT_EQ(set.title(1), "3.png");
   }
   // A zip whose middle entry does not match its checksum.
   const std::string path = pack(folder / "b.zip", {{"1.png", png(1)}, {"2.png", png(2)}, {"3.png", png(3)}});

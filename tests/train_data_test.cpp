@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "encode_images.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 
@@ -66,6 +67,20 @@ TEST(TrainingData, ImagesThatDoNotFitAreErrors) {
   config = points(20, 0);
   config.data.train = "world2d:outliers:20";
   expect_error([&] { load_training_data(config); }, {"world2d:outliers:20", "no labels"});
+}
+
+TEST(TrainingData, AClassWithoutAnImageIsAnError) {
+  TemporaryFolder folder;
+  for (const char* name : {"cat/1.png", "dog/1.png"})
+    folder.put(name, encode_png(random_bytes({2, 2, 3}, 1)));
+  Config config = points(20, 0);
+  config.data.train = folder.path();
+  config.data.size = 2;
+  config.mining.miner = "none";
+  config.network.mean = config.network.std = {1, 1, 1};
+  EXPECT_EQ(load_training_data(config).id.size(), 2);
+  folder.put("emu/1.heic", "");
+  expect_error([&] { load_training_data(config); }, {folder.path(), "without an image: emu (1 .heic)"});
 }
 
 TEST(TrainingData, WithoutMinerNoOutliersAreRead) {

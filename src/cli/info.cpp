@@ -53,6 +53,38 @@ std::string about_run(const std::string& folder) {
               : fmt::format("detector   not yet: poem train --resume {}\n", shell_quoted(folder)));
 }
 
+// Folders of runs, in `folder` or one level further down, by their names below it.
+std::vector<std::string> runs_in(const std::string& folder) {
+  std::vector<std::string> runs;
+  std::error_code problem, ignored;  // what cannot be listed has no runs that could be told of
+  auto entry =
+      fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, problem);
+  for (; !problem && entry != fs::recursive_directory_iterator(); entry.increment(problem)) {
+    if (!entry->is_directory(ignored)) continue;
+    const auto has = [&](const char* name) { return fs::exists(entry->path() / name, ignored); };
+    const bool run = has("config.yaml") && (has("checkpoint") || has("detector.safetensors"));
+    if (run) runs.push_back(entry->path().lexically_relative(folder).string());
+    if (run || entry.depth() == 1) entry.disable_recursion_pending();
+  }
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
+std::string about_runs(const std::string& folder, const std::vector<std::string>& runs) {
+  std::string list;
+  int64_t finished = 0;
+  for (const std::string& name : runs) {
+    const std::string run = (fs::path(folder) / name).string();
+    if (fs::exists(run + "/detector.safetensors")) {
+      ++finished;
+      list += fmt::format("finished   {}\n", name);
+    } else {
+      list += fmt::format("unfinished {} (epochs done: {})\n", name, lines_of(run + "/metrics.jsonl"));
+    }
+  }
+  return fmt::format("runs       {}\ncount      {}, finished: {}\n{}", folder, runs.size(), finished, list);
+}
+
 std::string about_images(const std::string& source, const ReadOptions& options) {
   const ImageSet images = read_images(source, options);
   std::string text =
@@ -80,6 +112,7 @@ std::string about(const std::string& path, const ReadOptions& options) {
                 std::string("run it with: poem ") + command + shell_quoted(path));
   }
   if (fs::path(path).extension() == ".safetensors") return about_detector(path);
+  if (const auto runs = runs_in(path); !runs.empty()) return about_runs(path, runs);
   return about_images(path, options);
 }
 
@@ -88,15 +121,18 @@ std::string about(const std::string& path, const ReadOptions& options) {
 void add_info(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   auto read = std::make_shared<ReadOptions>();
-  auto* command = app.add_subcommand("info", "Tell what a run, a detector or an image source holds");
-  command->add_option("path", *path, "Run folder, detector.safetensors, or anything docs/data.md lists")
+  auto* command =
+      app.add_subcommand("info", "Tell what a run, a folder of runs, a detector or an image source holds");
+  command
+      ->add_option("path", *path, "Run, folder of runs, detector.safetensors, or anything docs/data.md lists")
       ->required();
   command->add_option("--size", read->size, "Resize images of differing sizes to this side")
       ->check(whole(0, 4096))
       ->type_name("N");
   command->add_flag("--skip-bad", read->skip_bad, "Leave out images that cannot be decoded");
   command->footer(
-      "Examples:\n  poem info runs/demo/poem\n  poem info world:train\n  poem info photos/ --size 32\n"
+      "Examples:\n  poem info runs/demo/poem\n  poem info runs/demo\n  poem info world:train\n  poem info "
+      "photos/ --size 32\n"
       "  poem info 'tiny_images.bin#exclude=80mn_cifar_idxs.txt'");
   command->callback([path, read] { fmt::print("{}", about(*path, *read)); });
 }

@@ -6,11 +6,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "core/error.h"
 #include "core/file.h"
 #include "core/runtime.h"
+#include "core/text.h"
 #include "data/decode.h"
 #include "data/resize.h"
 
@@ -19,45 +21,40 @@ namespace {
 
 constexpr size_t kBlock = 256;
 
-// The length of the leading folders ("a/b/") that all paths share. `folders` is sorted, so that comparing the
-// first and the last is enough.
-size_t shared_prefix(const std::map<std::string, int64_t>& folders) {
-  const std::string first = folders.begin()->first + "/", last = folders.rbegin()->first + "/";
-  const auto differs = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
-  const size_t slash = first.substr(0, static_cast<size_t>(differs - first.begin())).rfind('/');
-  return slash == std::string::npos ? 0 : slash + 1;
-}
-
 }  // namespace
 
 ImageFiles::ImageFiles(std::string source, const ReadOptions& options, Sink sink)
     : source_(std::move(source)), options_(options), sink_(std::move(sink)) {}
 
-int64_t ImageFiles::folder_index(const std::string& folder) {
+int64_t ImageFiles::folder_index(const std::string& name) {
+  const std::string folder = std::filesystem::path(name).parent_path().string();
   return folders_.emplace(folder, folders_.size()).first->second;
 }
 
-Labels ImageFiles::announce(const std::vector<std::string>& folders) {
-  std::vector<int64_t> indices;
-  for (const std::string& folder : folders) indices.push_back(folder_index(folder));
-  return label(indices);
+Labels ImageFiles::announce(const std::vector<std::string>& names) {
+  std::vector<int64_t> folders;
+  for (const std::string& name : names) folders.push_back(folder_index(name));
+  Labels labels = label(folders);
+  tell_passed_over();
+  return labels;
 }
 
-void ImageFiles::add(std::string name, const std::string& folder, std::optional<std::string> bytes) {
-  waiting_.push_back({std::move(name), folder_index(folder), std::move(bytes)});
+void ImageFiles::add(std::string where, std::string name, std::optional<std::string> bytes) {
+  const int64_t folder = folder_index(name);
+  waiting_.push_back({std::move(where), std::move(name), folder, std::move(bytes)});
   if (waiting_.size() == kBlock) flush();
 }
 
-void ImageFiles::check_size(const std::string& name, const at::Tensor& image) {
-  if (first_name_.empty()) {
-    first_name_ = name;
+void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
+  if (first_.empty()) {
+    first_ = where;
     first_size_ = image.sizes().vec();
   }
   if (image.sizes().vec() == first_size_) return;
   throw Error(
-      name,
-      fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_name_,
-                  first_size_[1], first_size_[2]),
+      where,
+      fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_, first_size_[1],
+                  first_size_[2]),
       "bring all to one size with --size N, in a config data.size, or for outliers outliers.fit: resize");
 }
 
@@ -74,8 +71,8 @@ void ImageFiles::flush() {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];
       try {
-        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.name);
-        images[i] = fit(decode_image(item.name, bytes, remedy).unsqueeze(0), options_.size).squeeze(0);
+        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.where);
+        images[i] = fit(decode_image(item.where, bytes, remedy).unsqueeze(0), options_.size).squeeze(0);
       } catch (const Error& error) {
         problems[i] = error;
       }
@@ -86,11 +83,13 @@ void ImageFiles::flush() {
     if (problems[i]) {
       if (!options_.skip_bad) throw *problems[i];
       spdlog::warn("left out: {}", problems[i]->what());
+      bad_.push_back(waiting_[i].folder);
       continue;
     }
-    check_size(waiting_[i].name, images[i]);
+    check_size(waiting_[i].where, images[i]);
     good.push_back(std::move(images[i]));
     kept_.push_back(waiting_[i].folder);
+    names_.add(waiting_[i].name);
   }
   waiting_.clear();
   if (!good.empty()) sink_(at::stack(good));
@@ -100,17 +99,58 @@ Labels ImageFiles::finish() {
   flush();
   if (!folders_.empty() && kept_.empty())
     throw Error(source_, "holds no image that can be decoded", "check the files");
-  return label(kept_);
+  Labels labels = label(kept_);
+  if (!told_) tell_passed_over();
+  tell_bad_classes(labels);
+  labels.names = std::move(names_);
+  return labels;
+}
+
+void ImageFiles::tell_passed_over() {
+  told_ = true;
+  if (const std::string files = passed_over_.summary(); !files.empty())
+    spdlog::info("{}: passed over {}", source_, files);
+  complain_of_classes(passed_over_.empty_classes(folder_names()));
+}
+
+// Classes of which every image was left out.
+void ImageFiles::tell_bad_classes(const Labels& kept) const {
+  if (bad_.empty() || !kept.labels.defined()) return;
+  const auto classes = static_cast<int64_t>(kept.class_names.size());
+  const at::Tensor good = at::bincount(kept.labels, {}, classes),
+                   bad = at::bincount(label(bad_).labels, {}, classes);
+  std::vector<std::string> without_image;
+  for (int64_t i = 0; i < classes; ++i) {
+    const auto count = bad[i].item<int64_t>();
+    if (count > 0 && good[i].item<int64_t>() == 0)
+      without_image.push_back(fmt::format("{} ({} that cannot be decoded)", kept.class_names[i], count));
+  }
+  complain_of_classes(without_image);
+}
+
+void ImageFiles::complain_of_classes(const std::vector<std::string>& without_image) const {
+  if (without_image.empty()) return;
+  const std::string what = fmt::format("has class folders without an image: {}", listed(without_image));
+  if (options_.every_class)
+    throw Error(source_, what, "convert their files to JPEG or PNG, or move the folders away");
+  spdlog::warn("{} {}", source_, what);
+}
+
+std::vector<std::string> ImageFiles::folder_names() const {
+  std::vector<std::string> names;
+  for (const auto& [folder, index] : folders_) names.push_back(folder);
+  return names;
 }
 
 Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
-  if (folders_.empty()) throw Error(source_, "holds no .jpg, .jpeg or .png images", "check the path");
-  const size_t skip = shared_prefix(folders_);
-  std::map<std::string, int64_t> classes;  // sorted
-  for (const auto& [folder, index] : folders_) {
-    const std::string below = (folder + "/").substr(skip);
-    classes.emplace(below.substr(0, below.find('/')), 0);
+  if (folders_.empty()) {
+    const std::string files = passed_over_.summary();
+    throw Error(source_, "contains no image" + (files.empty() ? "" : ", only " + files),
+                "poem reads " + listed(image_extensions()) + " files");
   }
+  const std::string shared = shared_folders(folder_names());
+  std::map<std::string, int64_t> classes;  // sorted
+  for (const auto& [folder, index] : folders_) classes.emplace(class_of(folder, shared), 0);
   if (classes.size() == 1) return {};
   if (classes.count("") > 0)
     throw Error(source_,
@@ -122,10 +162,7 @@ Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
     result.class_names.push_back(name);
   }
   std::vector<int64_t> label_of(folders_.size());
-  for (const auto& [folder, index] : folders_) {
-    const std::string below = (folder + "/").substr(skip);
-    label_of[index] = classes.at(below.substr(0, below.find('/')));
-  }
+  for (const auto& [folder, index] : folders_) label_of[index] = classes.at(class_of(folder, shared));
   result.labels = at::empty({static_cast<int64_t>(folders.size())}, at::kLong);
   std::transform(folders.begin(), folders.end(), result.labels.data_ptr<int64_t>(),
                  [&](int64_t folder) { return label_of[folder]; });

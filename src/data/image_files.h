@@ -1,9 +1,9 @@
-// Turns JPEG and PNG files, from a folder or out of an archive, into blocks of pixels and labels. Blocks are
+// Turns image files, from a folder or out of an archive, into blocks of pixels and labels. Blocks are
 // decoded by all threads, the order stays.
 //
 //   ImageFiles files("animals", options, sink);
-//   files.add("animals/cat/1.png", "cat");            // read when its block is decoded
-//   files.add("animals.zip:dog/2.png", "dog", bytes);
+//   files.add("animals/cat/1.png", "cat/1.png");            // read when its block is decoded
+//   files.add("animals.zip:dog/2.png", "dog/2.png", bytes);
 //   Labels labels = files.finish();
 #pragma once
 #include <map>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "data/passed_over.h"
 #include "data/reader.h"
 
 namespace poem {
@@ -19,13 +20,19 @@ class ImageFiles {
  public:
   ImageFiles(std::string source, const ReadOptions& options, Sink sink);
 
-  // `name` is what messages call the image, and the file to read where there are no bytes. `folder` is where
-  // it lies below the source ("" at its top, "a/b" further down).
-  void add(std::string name, const std::string& folder, std::optional<std::string> bytes = {});
+  // What the source contains beside images, by its path below it. Told in the log, once all is known; a class
+  // folder without an image is a warning, or an Error with options.every_class.
+  void pass_over(const std::string& name) { passed_over_.add_file(name); }
+  void add_folder(const std::string& name) { passed_over_.add_folder(name); }
 
-  // Tells the folder of every image before any is added, of those too that never will be: they decide on the
-  // classes. Returns the labels of all. What finish() would refuse is refused here.
-  Labels announce(const std::vector<std::string>& folders);
+  // `where` is what messages call the image, and the file to read where there are no bytes. `name` is its
+  // path below the source.
+  void add(std::string where, std::string name, std::optional<std::string> bytes = {});
+
+  // Tells the name of every image before any is added, of those too that never will be: their folders decide
+  // on the classes. Returns the labels of all. What finish() would refuse is refused here, unless images turn
+  // out to be bad.
+  Labels announce(const std::vector<std::string>& names);
 
   // The classes are the sorted names of the first level of folders at which the images part: folders that all
   // images share say nothing. Images in one folder have no labels. No image at all is an Error.
@@ -33,22 +40,29 @@ class ImageFiles {
 
  private:
   struct Item {
-    std::string name;
+    std::string where, name;
     int64_t folder;  // an index into folders_
     std::optional<std::string> bytes;
   };
-  int64_t folder_index(const std::string& folder);
+  int64_t folder_index(const std::string& name);            // of the image so called
   Labels label(const std::vector<int64_t>& folders) const;  // images that lie in these
+  std::vector<std::string> folder_names() const;
   void flush();
-  void check_size(const std::string& name, const at::Tensor& image);
+  void tell_passed_over();
+  void tell_bad_classes(const Labels& kept) const;
+  void complain_of_classes(const std::vector<std::string>& without_image) const;
+  void check_size(const std::string& where, const at::Tensor& image);
 
   std::string source_;
   ReadOptions options_;
   Sink sink_;
   std::vector<Item> waiting_;
   std::map<std::string, int64_t> folders_;
-  std::vector<int64_t> kept_;  // the folder of each image that went to the sink
-  std::string first_name_;     // whose size all others must have
+  PassedOver passed_over_;
+  bool told_ = false;
+  std::vector<int64_t> kept_, bad_;  // the folder of each image that went to the sink, or was left out
+  ImageNames names_;                 // of those that were kept
+  std::string first_;                // the image whose size all others must have
   std::vector<int64_t> first_size_;
 };
 

@@ -25,23 +25,28 @@ int64_t ImageSet::row(int64_t image) const {
   return image + static_cast<int64_t>(low);
 }
 
+std::string ImageSet::title(int64_t image) const {
+  return names.empty() ? std::to_string(image) : std::string(names[image]);
+}
+
 ImageSet subset(const ImageSet& images, const std::vector<int64_t>& indices) {
   std::vector<int64_t> rows;
   rows.reserve(indices.size());
   for (const int64_t i : indices) rows.push_back(images.row(i));
-  ImageSet part = images;
-  part.pixels = images.pixels.index_select(0, at::tensor(rows, at::kLong)).contiguous();
-  part.left_out.clear();
+  ImageSet part{images.name, images.pixels.index_select(0, at::tensor(rows, at::kLong)).contiguous(),
+                {},          images.class_names,
+                {},          images.names.select(indices)};
   if (images.labelled()) part.labels = images.labels.index_select(0, at::tensor(indices, at::kLong));
   return part;
 }
 
 void leave_out(ImageSet& images, std::vector<int64_t> rows) {
   images.left_out = std::move(rows);
-  if (!images.labelled()) return;
+  if (!images.labelled() && images.names.empty()) return;
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < images.size(); ++i) kept.push_back(images.row(i));
-  images.labels = images.labels.index_select(0, at::tensor(kept, at::kLong));
+  images.names = images.names.select(kept);
+  if (images.labelled()) images.labels = images.labels.index_select(0, at::tensor(kept, at::kLong));
 }
 
 void check_channels(const ImageSet& images, int64_t channels) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "data/image_names.h"
+
 namespace poem {
 
 struct ImageSet {
@@ -16,13 +18,16 @@ struct ImageSet {
   at::Tensor labels;  // int64 N, each in 0 … class_names.size()−1; undefined where the source has none
   std::vector<std::string> class_names;
   std::vector<int64_t> left_out = {};  // ascending: rows of `pixels` that are no images of the set
+  // One per image, as a path below the source; empty where images have no names (arrays, drawn worlds).
+  ImageNames names = {};
 
   int64_t size() const { return pixels.size(0) - static_cast<int64_t>(left_out.size()); }
   int64_t channels() const { return pixels.size(1); }
   int64_t height() const { return pixels.size(2); }
   int64_t width() const { return pixels.size(3); }
   bool labelled() const { return labels.defined(); }
-  int64_t row(int64_t image) const;  // of `pixels`
+  int64_t row(int64_t image) const;        // of `pixels`
+  std::string title(int64_t image) const;  // its name, or its index where images have no names
 };
 
 // The images named, in this order, as a set of its own.

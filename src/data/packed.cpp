@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/output_files.h"
@@ -15,7 +16,7 @@ namespace poem {
 namespace {
 
 constexpr char kMagic[8] = {'P', 'O', 'E', 'M', 'P', 'A', 'C', 'K'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kPixelsOffset = 4096;  // a page, so that pixels start where a mapping can
 
 struct Header {
@@ -23,9 +24,10 @@ struct Header {
   uint32_t version, channels, height, width;
   uint64_t count;
   uint64_t labels_offset;  // 0: no labels
-  uint64_t names_offset, names_bytes;
+  uint64_t class_names_offset, class_names_bytes;
+  uint64_t image_names_bytes;  // 0: no names; version 1 has none
 };
-static_assert(sizeof(Header) == 56, "the layout of the file");
+static_assert(sizeof(Header) == 64, "the layout of the file");
 
 [[noreturn]] void broken(const std::string& path, const std::string& what) {
   throw Error(path, what, "pack the source again");
@@ -34,9 +36,9 @@ static_assert(sizeof(Header) == 56, "the layout of the file");
 // Everything that the sizes in the header say must lie inside the file, and nothing behind it.
 void check_header(const std::string& path, const Header& header, uint64_t file_bytes) {
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) broken(path, "is not a packed file of poem");
-  if (header.version != kVersion)
-    broken(path, fmt::format("is a packed file of version {}, this poem reads version {}", header.version,
-                             kVersion));
+  if (header.version == 0 || header.version > kVersion)
+    broken(path, fmt::format("is a packed file of version {}, this poem reads versions 1 to {}",
+                             header.version, kVersion));
   uint64_t pixels = header.count;
   bool overflow = false;
   for (const uint64_t axis : {header.channels, header.height, header.width})
@@ -44,18 +46,36 @@ void check_header(const std::string& path, const Header& header, uint64_t file_b
   if (overflow || pixels == 0 || pixels > file_bytes) broken(path, "is truncated, or its header is damaged");
   const uint64_t labels = kPixelsOffset + (pixels + 7) / 8 * 8;
   const uint64_t names = header.labels_offset == 0 ? kPixelsOffset + pixels : labels + 8 * header.count;
-  if ((header.labels_offset != 0 && header.labels_offset != labels) || header.names_offset != names)
+  if ((header.labels_offset != 0 && header.labels_offset != labels) || header.class_names_offset != names)
     broken(path, "has a damaged header");
-  if (file_bytes < names || file_bytes - names != header.names_bytes)
-    broken(path, fmt::format("has {} bytes, its header asks for {}", file_bytes, names + header.names_bytes));
+  uint64_t bytes = names;
+  overflow |= __builtin_add_overflow(bytes, header.class_names_bytes, &bytes);
+  overflow |= __builtin_add_overflow(bytes, header.image_names_bytes, &bytes);
+  if (overflow) broken(path, "has a damaged header");
+  if (file_bytes != bytes)
+    broken(path, fmt::format("has {} bytes, its header asks for {}", file_bytes, bytes));
 }
 
-std::vector<std::string> parse_names(const std::string& path, const char* text, uint64_t bytes) {
+std::vector<std::string> parse_class_names(const std::string& path, const char* text, uint64_t bytes) {
   try {
     return nlohmann::json::parse(text, text + bytes).get<std::vector<std::string>>();
   } catch (const nlohmann::json::exception&) {
     broken(path, "has damaged class names");
   }
+}
+
+// Each ends in a zero byte, which no name of a file can hold.
+ImageNames parse_image_names(const std::string& path, std::string_view text, int64_t count) {
+  ImageNames names;
+  while (!text.empty()) {
+    const size_t end = text.find('\0');
+    if (end == text.npos) broken(path, "has damaged names of images");
+    names.add(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  if (!names.empty() && names.size() != count)
+    broken(path, fmt::format("has {} names for {} images", names.size(), count));
+  return names;
 }
 
 }  // namespace
@@ -73,7 +93,7 @@ void PackedWriter::add(const at::Tensor& pixels) {
 int64_t PackedWriter::finish(const Labels& labels) {
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kVersion;
+  header.version = labels.names.empty() ? 1 : kVersion;
   header.channels = static_cast<uint32_t>(shape_[0]);
   header.height = static_cast<uint32_t>(shape_[1]);
   header.width = static_cast<uint32_t>(shape_[2]);
@@ -85,11 +105,15 @@ int64_t PackedWriter::finish(const Labels& labels) {
     file_.write(plain.data_ptr<int64_t>(), plain.nbytes());
   }
   // Folder names may be any bytes; JSON is UTF-8.
-  const std::string names =
+  const std::string class_names =
       nlohmann::json(labels.class_names).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  header.names_offset = file_.size();
-  header.names_bytes = names.size();
-  file_.write(names);
+  header.class_names_offset = file_.size();
+  header.class_names_bytes = class_names.size();
+  file_.write(class_names);
+  std::string image_names;
+  for (int64_t i = 0; i < labels.names.size(); ++i) image_names.append(labels.names[i]).push_back('\0');
+  header.image_names_bytes = image_names.size();
+  file_.write(image_names);
   file_.write_at(0, &header, sizeof header);
   file_.commit();
   return count_;
@@ -108,8 +132,9 @@ ImageSet map_packed(const std::string& path) {
   set.pixels = at::from_blob(
       start + kPixelsOffset, {count, header.channels, header.height, header.width},
       [keep = file.keep_alive()](void*) {}, at::kByte);
-  set.class_names =
-      parse_names(path, reinterpret_cast<char*>(start) + header.names_offset, header.names_bytes);
+  const char* text = reinterpret_cast<char*>(start) + header.class_names_offset;
+  set.class_names = parse_class_names(path, text, header.class_names_bytes);
+  set.names = parse_image_names(path, {text + header.class_names_bytes, header.image_names_bytes}, count);
   if (header.labels_offset != 0) {
     set.labels = at::from_blob(start + header.labels_offset, {count}, at::kLong).clone();
     check_labels(path, set.labels, 0, static_cast<int64_t>(set.class_names.size()) - 1);

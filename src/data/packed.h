@@ -3,7 +3,7 @@
 //
 //   PackedWriter writer("pool.poem");
 //   writer.add(pixels);                    // as often as there are blocks
-//   writer.finish(labels, class_names);    // only now the file appears
+//   writer.finish(labels);                 // only now the file appears
 //   ImageSet set = map_packed("pool.poem");
 #pragma once
 #include <string>
@@ -19,7 +19,7 @@ class PackedWriter {
  public:
   explicit PackedWriter(const std::string& path);
   void add(const at::Tensor& pixels);    // uint8 n×C×H×W, contiguous; all blocks of one C×H×W
-  int64_t finish(const Labels& labels);  // returns the number of images
+  int64_t finish(const Labels& labels);  // and names; returns the number of images
 
  private:
   AtomicFile file_;

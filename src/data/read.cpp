@@ -22,13 +22,13 @@ namespace poem {
 // The registry. A path goes to the first reader that accepts it: folders of images come last, as they accept
 // every folder.
 extern const Reader packed_reader, tiny_reader, cifar_reader, mat_reader, npy_reader, npz_reader,
-    sprites_reader, archive_reader, folder_reader;
+    sprites_reader, archive_reader, image_reader, folder_reader;
 
 namespace {
 
-const Reader* const kReaders[] = {&packed_reader,  &tiny_reader,    &cifar_reader,
-                                  &mat_reader,     &npy_reader,     &npz_reader,
-                                  &sprites_reader, &archive_reader, &folder_reader};
+const Reader* const kReaders[] = {&packed_reader, &tiny_reader,  &cifar_reader,   &mat_reader,
+                                  &npy_reader,    &npz_reader,   &sprites_reader, &archive_reader,
+                                  &image_reader,  &folder_reader};
 
 // `folder` is where relative paths start.
 void check_exists(const std::string& path, const std::string& folder) {
@@ -195,7 +195,8 @@ ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& 
   Collector collector;
   Labels labels = visit(source, reader, options, Fitting(source.text, options.size, collector.sink()));
   check_not_empty(source.text, collector.count());
-  ImageSet set{source.text, collector.take(), labels.labels, std::move(labels.class_names)};
+  ImageSet set{source.text, collector.take(),       labels.labels, std::move(labels.class_names),
+               {},          std::move(labels.names)};
   if (!reader.visit_part) take_part(set, source);
   return set;
 }
@@ -270,7 +271,7 @@ int64_t pack_images(const std::string& text, const std::string& out, const ReadO
     if (set.pixels.scalar_type() != at::kByte)
       throw Error(text, "points cannot be packed, only images", "name the source itself");
     visit_in_blocks(set, write);
-    labels = {set.labels, set.class_names};
+    labels = {set.labels, set.class_names, set.names};
   }
   return writer.finish(labels);
 }

@@ -1,8 +1,8 @@
 // One door to every image source. The format is told by the path and the content:
 //   world:SET[:COUNT[:SEED]], world2d:SET[:COUNT[:SEED]]   drawn, nothing on disk (data/world.h)
 //   CIFAR .bin files or their folder, TinyImages' .bin, SVHN .mat, .npy, .npz (also folders of
-//   downsampled-ImageNet batches), PNG sprites of CIFAR, folders of JPEG and PNG, .zip / .tar / .tar.gz /
-//   .tar.xz of images, .poem packed files
+//   downsampled-ImageNet batches), PNG sprites of CIFAR, JPEG, PNG, WebP and BMP images: one, a folder or a
+//   .zip / .tar / .tar.gz / .tar.xz of them, .poem packed files
 // and #KEY=VALUE behind it takes part of it (data/source.h).
 #pragma once
 #include <cstdint>
@@ -16,8 +16,9 @@ namespace poem {
 struct ReadOptions {
   int64_t size = 0;  // side of the square images wanted: shorter side resized, then centre crop; 0 keeps the
                      // source's own size, which must then be the same for all
-  bool skip_bad = false;    // leave out images that cannot be decoded (each is named in a warning)
-  std::string folder = "";  // where relative paths start; empty: the current folder
+  bool skip_bad = false;     // leave out images that cannot be decoded (each is named in a warning)
+  std::string folder = "";   // where relative paths start; empty: the current folder
+  bool every_class = false;  // a class folder without an image is an Error; else it is named in a warning
 };
 
 ImageSet read_images(const std::string& source, const ReadOptions& options = {});

@@ -1,6 +1,7 @@
-// Zip and tar archives of JPEG and PNG files, streamed by libarchive.
+// Zip and tar archives of image files, streamed by libarchive.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -57,9 +58,7 @@ std::string name_of(archive_entry* entry) {
 }
 
 bool hidden(const fs::path& name) {
-  for (const fs::path& part : name)
-    if (part.string()[0] == '.' || part == "__MACOSX") return true;
-  return false;
+  return std::any_of(name.begin(), name.end(), [](const fs::path& part) { return is_hidden(part.string()); });
 }
 
 // The content of the current entry. What damages only this entry (a wrong checksum) leaves it short, so that
@@ -90,8 +89,14 @@ Labels visit_archive(const std::string& path, const ReadOptions& options, const 
     if (code == ARCHIVE_EOF) break;
     if (code < ARCHIVE_WARN) fail(path, file.get());  // a warning is about names and dates
     const std::string name = name_of(entry);
-    if (archive_entry_filetype(entry) != AE_IFREG || !is_image_name(name) || hidden(name)) continue;
-    files.add(path + ":" + name, fs::path(name).parent_path().string(), read_entry(path, file.get()));
+    const auto type = archive_entry_filetype(entry);
+    if (hidden(name)) continue;
+    if (type == AE_IFDIR) files.add_folder(fs::path(name + "/").parent_path().string());
+    if (type != AE_IFREG) continue;
+    if (is_image_name(name))
+      files.add(path + ":" + name, name, read_entry(path, file.get()));
+    else
+      files.pass_over(name);
   }
   return files.finish();
 }

@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <numeric>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "core/error.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/runtime.h"
+#include "core/text.h"
 
 namespace poem {
 
@@ -68,18 +70,23 @@ void check_labels(const std::string& where, const at::Tensor& labels, int64_t lo
               "mend or download the file again");
 }
 
+std::optional<int64_t> number_in(const std::string& name, const std::string& prefix,
+                                 const std::string& suffix) {
+  if (name.size() <= prefix.size() + suffix.size() || name.compare(0, prefix.size(), prefix) != 0 ||
+      name.compare(name.size() - suffix.size(), suffix.size(), suffix) != 0)
+    return std::nullopt;
+  const auto number = parse_number<int64_t>(
+      std::string_view(name).substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
+  constexpr int64_t kMost = 1000000000;
+  return number && *number >= 0 && *number < kMost ? number : std::nullopt;
+}
+
 std::vector<std::string> numbered_files(const std::string& folder, const std::string& prefix,
                                         const std::string& suffix) {
-  std::vector<std::pair<long, std::string>> found;
+  std::vector<std::pair<int64_t, std::string>> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.size() <= prefix.size() + suffix.size() || name.compare(0, prefix.size(), prefix) != 0 ||
-        name.compare(name.size() - suffix.size(), suffix.size(), suffix) != 0)
-      continue;
-    const std::string digits = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
-    if (digits.size() < 10 &&
-        std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c); }))
-      found.emplace_back(std::stol(digits), entry.path().string());
+    if (const auto number = number_in(entry.path().filename().string(), prefix, suffix))
+      found.emplace_back(*number, entry.path().string());
   }
   std::sort(found.begin(), found.end());
   std::vector<std::string> files;

@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ using Sink = std::function<void(const at::Tensor& pixels)>;
 struct Labels {
   at::Tensor labels;  // int64, one an image that went to the sink; undefined where the source has none
   std::vector<std::string> class_names;
+  ImageNames names = {};  // likewise one an image, as ImageSet has them; empty where images have no names
 };
 
 // Which of `count` images with these labels are meant: their rows, ascending.
@@ -54,6 +56,10 @@ std::vector<std::string> read_class_names(const std::string& path, int64_t count
 
 // Throws an Error that names the first label outside low … high.
 void check_labels(const std::string& where, const at::Tensor& labels, int64_t low, int64_t high);
+
+// The number of a file named prefix + digits + suffix; none of one named otherwise.
+std::optional<int64_t> number_in(const std::string& name, const std::string& prefix,
+                                 const std::string& suffix);
 
 // Files of `folder` named prefix + digits + suffix, by ascending number.
 std::vector<std::string> numbered_files(const std::string& folder, const std::string& prefix,

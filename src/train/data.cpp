@@ -56,7 +56,9 @@ TrainingData load_training_data(const Config& config) {
   ReadOptions original = fitted;
   original.size = 0;
   const bool resize = config.outliers.fit == "resize";
-  data.id = read_images(config.data.train, fitted);
+  ReadOptions labelled = fitted;
+  labelled.every_class = true;
+  data.id = read_images(config.data.train, labelled);
   if (!data.id.labelled()) {
     throw Error(config.data.train, "has no labels, or a single class",
                 "training needs one sub-folder (or label) a class");

@@ -1,0 +1,38 @@
+// The formats behind decode_image(), one file each. A format turns the bytes of a file into rows of pixels
+// and throws Damage for what it cannot decode to the last row.
+//
+//   const DecodedImage image = decode_png(bytes);
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace poem {
+
+struct DecodedImage {
+  at::Tensor rows;      // uint8 H×W×3
+  int orientation = 1;  // how to turn it (data/exif.h)
+};
+
+// What makes bytes no image.
+struct Damage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+DecodedImage decode_jpeg(const std::string& bytes);
+DecodedImage decode_png(const std::string& bytes);
+DecodedImage decode_webp(const std::string& bytes);
+DecodedImage decode_bmp(const std::string& bytes);
+
+// Before memory is asked for: a damaged header can claim any size, and nothing an image set holds comes near
+// this one.
+inline void check_dimensions(uint64_t width, uint64_t height) {
+  constexpr uint64_t kMostPixels = uint64_t{1} << 28;
+  if (width == 0 || height == 0 || width > kMostPixels || height > kMostPixels / width)
+    throw Damage(fmt::format("it claims {}×{} pixels", height, width));
+}
+
+}  // namespace poem
