@@ -80,7 +80,7 @@ TextTable::Row table_row(const char* title, const Results& r) {
 
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
-  catch_interrupts();
+  catch_interrupts(OnInterrupt::kSave);
   const std::string config_path = options.config.empty() ? find_config() : options.config;
   const Config config = read_config(config_path, options.set);
   if (config.data.test.empty()) throw Error(config_path, "data.test is empty", "name what to compare on");

@@ -55,7 +55,7 @@ void add_balance(CLI::App& command, std::string& balance, uint64_t& seed) {
 
 namespace {
 
-enum ExitCode { kDone = 0, kInternal = 1, kUserError = 2, kInterrupted = 130 };
+enum ExitCode { kDone = 0, kInternal = 1, kUserError = 2, kSignal = 128 };
 
 void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_demo(app, common);
@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const poem::Interrupted&) {
-    return kInterrupted;
+    return kSignal + poem::interrupt_signal();
   } catch (const poem::Error& e) {
     return fail(kUserError, e.what());
   } catch (const c10::OutOfMemoryError& e) {

@@ -22,7 +22,7 @@ struct Options {
 
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
-  catch_interrupts();
+  catch_interrupts(OnInterrupt::kSave);
   RunOutcome outcome;
   std::string folder = options.resume;
   if (options.resume.empty()) {

@@ -4,12 +4,15 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <malloc.h>
+#include <omp.h>
 #include <torch/version.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "core/error.h"
@@ -25,16 +28,43 @@ extern "C" void openblas_set_num_threads(int) __attribute__((weak));  // absent 
 namespace poem {
 namespace {
 
-std::atomic<bool> interrupt_seen{false};
+std::atomic<int> signal_seen{0};
 std::atomic<const char*> interrupt_lead{"\n"};  // wipes the progress view where there is one
+std::atomic<bool> interrupt_saves{false};
 
-void note_interrupt(int) {
-  interrupt_seen = true;
-  constexpr char kText[] = "stopping as soon as nothing is lost; Ctrl-C again ends at once, without saving\n";
-  const char* lead = interrupt_lead;
-  if (::write(STDERR_FILENO, lead, std::strlen(lead)) < 0) return;  // nobody to tell
-  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;
-  std::signal(SIGINT, SIG_DFL);
+const char* words_on(int signal, bool saves) {
+  if (signal == SIGINT) {
+    return saves ? "finishing this step and saving; Ctrl-C again quits without saving\n"
+                 : "stopping; Ctrl-C again quits at once\n";
+  }
+  return saves ? "told to end: finishing this step and saving; the same signal again quits without saving\n"
+               : "told to end: stopping; the same signal again quits at once\n";
+}
+
+void note_interrupt(int signal) {
+  signal_seen = signal;
+  std::signal(signal, SIG_DFL);
+  for (const char* text : {interrupt_lead.load(), words_on(signal, interrupt_saves)}) {
+    if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody to tell
+  }
+}
+
+// libgomp's threads spin for milliseconds behind every parallel loop before they sleep. Beside other programs
+// that takes the cores from whoever has work to do, and a training becomes ten times slower. The variables
+// that shorten it are read before main() begins; but a program with more OpenMP threads than there are
+// processors spins for a microsecond only (libgomp's manual, GOMP_SPINCOUNT). So a few more are started,
+// which sleep for as long as the program runs.
+void let_threads_sleep(int threads) {
+  const bool decided = std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
+  const int more = omp_get_num_procs() + 1 - threads;
+  if (decided || threads == 1 || more < 1) return;
+  std::thread([more] {
+#pragma omp parallel num_threads(more + 1)
+    {
+#pragma omp barrier  // an empty region would be optimised away
+    }
+    for (;;) ::pause();  // its threads are counted while it lives
+  }).detach();
 }
 
 }  // namespace
@@ -49,6 +79,8 @@ void set_up_runtime(int threads) {
 #ifdef POEM_HAS_CBLAS
   if (openblas_set_num_threads != nullptr) openblas_set_num_threads(count);
 #endif
+  static std::once_flag once;
+  std::call_once(once, let_threads_sleep, count);
 }
 
 Runtime runtime() {
@@ -91,13 +123,21 @@ bool has_bf16([[maybe_unused]] c10::Device device) {
 #endif
 }
 
-void catch_interrupts() {
-  interrupt_seen = false;
+void catch_interrupts(OnInterrupt action) {
+  signal_seen = 0;
+  interrupt_saves = action == OnInterrupt::kSave;
   interrupt_lead = terminal(STDERR_FILENO).live ? kWipe : "\n";
-  std::signal(SIGINT, note_interrupt);
+  for (const int signal : kInterrupts) {
+    struct sigaction before;
+    ::sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
+    std::signal(signal, note_interrupt);
+  }
 }
 
-bool interrupted() { return interrupt_seen; }
+bool interrupted() { return signal_seen != 0; }
+
+int interrupt_signal() { return signal_seen; }
 
 void stop_if_interrupted() {
   if (interrupted()) throw Interrupted();

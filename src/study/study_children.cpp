@@ -20,7 +20,8 @@ namespace {
 
 // Between fork and exec only calls that are safe beside the parent's threads.
 [[noreturn]] void become(char* const* arguments, int log, pid_t parent) {
-  std::signal(SIGINT, SIG_DFL);  // the parent's handler would swallow a Ctrl-C that comes before exec
+  // The parent's handler would swallow a signal that comes before exec.
+  for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -47,10 +48,10 @@ void Children::start(size_t id, const std::vector<std::string>& command, const s
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  sigset_t interrupt, before;  // held back until the child no longer has this program's handler
-  sigemptyset(&interrupt);
-  sigaddset(&interrupt, SIGINT);
-  ::sigprocmask(SIG_BLOCK, &interrupt, &before);
+  sigset_t interrupts, before;  // held back until the child no longer has this program's handler
+  sigemptyset(&interrupts);
+  for (const int signal : kInterrupts) sigaddset(&interrupts, signal);
+  ::sigprocmask(SIG_BLOCK, &interrupts, &before);
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) become(arguments.data(), descriptor, parent);
   const int problem = errno;

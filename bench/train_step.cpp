@@ -1,9 +1,10 @@
-// Train steps of DenseNet-BC-100-12 on 128 images with 2 threads, one for each line on standard input; prints
-// the seconds of each. `densenet_step ours` is poem's network under poem's runtime settings, `densenet_step
-// baseline` the same network written with torch::nn and run by LibTorch as it comes. Allocator settings hold
-// for a whole process, so the two sides are two processes (densenet_bench.cpp drives them in turn).
+// Train steps on 128 images, one for each line on standard input; prints the seconds of each. `train_step
+// ours` is DenseNet-BC-100-12 under poem's runtime settings with 2 threads, `train_step baseline` the same
+// network written with torch::nn and run by LibTorch as it comes; `train_step demo` is the demo's network
+// under poem's settings on all cores. Allocator and threads are set up for a whole process, so the sides of a
+// comparison are processes (stepper.h drives them).
 //
-//   yes | head -3 | densenet_step ours
+//   yes | head -3 | train_step ours
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -97,9 +98,9 @@ void serve(const std::function<at::Tensor(const at::Tensor&)>& logits, std::vect
   }
 }
 
-void serve_ours() {
-  poem::set_up_runtime(kThreads);
-  const auto network = poem::make_network({}, 1);
+void serve_ours(const poem::NetworkSpec& spec, int threads) {
+  poem::set_up_runtime(threads);
+  const auto network = poem::make_network(spec, 1);
   std::vector<at::Tensor> parameters;
   for (const auto& [name, tensor] : network->parameters()) parameters.push_back(tensor);
   serve([&](const at::Tensor& images) { return network->logits(network->features(images)); }, parameters);
@@ -119,11 +120,16 @@ void serve_baseline() {
 int main(int argc, char** argv) {
   const std::string side = argc == 2 ? argv[1] : "";
   if (side == "ours") {
-    serve_ours();
+    serve_ours({}, kThreads);
+  } else if (side == "demo") {
+    poem::NetworkSpec spec;
+    spec.name = "wideresnet";
+    spec.depth = 10;
+    serve_ours(spec, 0);
   } else if (side == "baseline") {
     serve_baseline();
   } else {
-    std::cerr << "usage: densenet_step ours|baseline, a line on standard input for each step\n";
+    std::cerr << "usage: train_step ours|baseline|demo, a line on standard input for each step\n";
     return 2;
   }
 }

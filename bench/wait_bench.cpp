@@ -1,0 +1,56 @@
+// How OpenMP's threads wait for work: poem lets them sleep at once, libgomp by itself lets them spin for
+// milliseconds first. On an idle machine that must cost nearly nothing; beside other programs it must gain a
+// lot.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "compare.h"
+#include "stepper.h"
+
+namespace poem::bench {
+namespace {
+
+// As many programs as there are cores, each of which never waits for anything.
+class BusyPrograms {
+ public:
+  BusyPrograms() {
+    for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i) {
+      const pid_t child = fork();
+      if (child < 0) throw std::runtime_error("no process");
+      if (child == 0) {
+        for (volatile unsigned n = 0;; n = n + 1) {
+        }
+      }
+      children_.push_back(child);
+    }
+  }
+  BusyPrograms(const BusyPrograms&) = delete;
+  BusyPrograms& operator=(const BusyPrograms&) = delete;
+  ~BusyPrograms() {
+    for (const pid_t child : children_) kill(child, SIGKILL);
+    for (const pid_t child : children_) waitpid(child, nullptr, 0);
+  }
+
+ private:
+  std::vector<pid_t> children_;
+};
+
+}  // namespace
+
+POEM_BENCH(wait) {
+  Stepper ours("demo"), spinning("demo", {"GOMP_SPINCOUNT", "300000"});  // libgomp's own number
+  const auto compare_steps = [&](const char* what, double at_most, int repeats) {
+    compare(
+        what, [&] { ours.step(); }, [&] { spinning.step(); }, at_most, repeats);
+  };
+  compare_steps("demo network, train step / threads that spin, alone", 1.02, 100);
+  const BusyPrograms others;
+  compare_steps("demo network, train step / threads that spin, cores busy", 0.5, 5);
+}
+
+}  // namespace poem::bench
