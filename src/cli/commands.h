@@ -37,5 +37,6 @@ void add_study(CLI::App& app, const CommonOptions& common);
 void add_theory(CLI::App& app);
 void add_toy(CLI::App& app, const CommonOptions& common);
 void add_train(CLI::App& app, const CommonOptions& common);
+void add_world(CLI::App& app);
 
 }  // namespace poem

@@ -57,22 +57,34 @@ namespace {
 
 enum ExitCode { kDone = 0, kInternal = 1, kUserError = 2, kSignal = 128 };
 
+// Commands appear in the help in this order, under the heading of their group.
 void add_commands(CLI::App& app, const poem::CommonOptions& common) {
+  size_t grouped = 0;
+  const auto group = [&](const char* heading) {
+    const auto commands = app.get_subcommands({});
+    for (; grouped < commands.size(); ++grouped) commands[grouped]->group(heading);
+  };
   poem::add_demo(app, common);
   poem::add_train(app, common);
-  poem::add_eval(app, common);
-  poem::add_report(app);
-  poem::add_study(app, common);
-  poem::add_metrics(app);
-  poem::add_posthoc(app);
+  poem::add_config(app);
   poem::add_mine(app);
-  poem::add_data(app);
-  poem::add_pack(app);
+  group("Train");
+  poem::add_eval(app, common);
+  poem::add_posthoc(app);
+  poem::add_metrics(app);
+  group("Judge");
+  poem::add_study(app, common);
   poem::add_toy(app, common);
   poem::add_theory(app);
-  poem::add_bench(app);
+  group("Study");
   poem::add_info(app);
-  poem::add_config(app);
+  poem::add_report(app);
+  poem::add_bench(app);
+  group("Look into");
+  poem::add_data(app);
+  poem::add_pack(app);
+  poem::add_world(app);
+  group("Data");
   for (CLI::App* command : app.get_subcommands({})) {
     command->footer(command->get_footer() + "\nAlso: --device, --threads and --quiet (poem --help).");
   }
