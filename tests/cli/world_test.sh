@@ -12,14 +12,15 @@ expect_same "$(find photos/test -name '*.png' | wc -l) $(find photos/outliers -n
 expect_same "$(find photos/outliers -name '*.png' -printf '%f\n' | sort | uniq | wc -l)" 48
 
 # The files hold the pixels of the sources, each in the folder of its class.
+pixels() { tail -c +4097 "$1" | head -c $((5 * 3072)); } # of a packed file: the layout is in docs/data.md
 expect_ok pack world:digits:5 drawn.poem
 expect_ok pack photos/ood/digits written.poem
-cmp <(head -c $((4096 + 5 * 3072)) drawn.poem) <(head -c $((4096 + 5 * 3072)) written.poem)
+cmp <(pixels drawn.poem) <(pixels written.poem)
 expect_ok pack world:train:24 drawn-train.poem
 expect_ok pack photos/train written-train.poem
 python3 - drawn-train.poem written-train.poem <<'PYTHON' || fail "classes or pixels differ"
 import json, struct, sys
-def images(path):  # (class, pixels) of each image; the layout is in docs/data.md
+def images(path):  # (class, pixels) of each image
     data = open(path, 'rb').read()
     count, labels, names, size = struct.unpack('<QQQQ', data[24:56])
     names = json.loads(data[names:names + size])
@@ -31,7 +32,7 @@ PYTHON
 expect_ok world other $small --seed 1
 expect_ok pack world:digits:5:1 drawn.poem --force
 expect_ok pack other/ood/digits written.poem --force
-cmp <(head -c $((4096 + 5 * 3072)) drawn.poem) <(head -c $((4096 + 5 * 3072)) written.poem)
+cmp <(pixels drawn.poem) <(pixels written.poem)
 
 # Nothing is ever replaced, and a folder that cannot be filled is not left behind.
 : >file
