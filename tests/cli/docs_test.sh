@@ -1,4 +1,4 @@
-# What the documentation shows is what the sources hold.
+# The documentation shows what the sources contain, and its links work.
 source "$(dirname "$0")/common.sh"
 
 # docs/config.md is generated; `make docs` writes it.
@@ -9,4 +9,21 @@ diff <(bash "$sources/scripts/write-config-reference" "$program") "$sources/docs
 for example in logit_norm.cpp centre.cpp; do
   diff <(sed -n "/^\`\`\`cpp $example\$/,/^\`\`\`\$/p" "$sources/docs/extending.md" | sed '1d;$d') \
     "$sources/examples/extending/$example" || fail "docs/extending.md shows another $example than examples/extending"
+done
+
+# README is readable in a terminal, and the commands it lists are those of the help.
+if grep -nE '^.{101,}' "$sources/README.md"; then fail "README.md has lines of more than 100 characters"; fi
+expect_ok --help
+sed -n '/^Train:/,$s/^  \([a-z]\+\) .*/\1/p' "$logs/out" | sort >"$logs/commands"
+sed -n '/^## Commands/,/^## /{/^| /p}' "$sources/README.md" | cut -d '|' -f 3 | grep -o '`[a-z]*`' | tr -d '`' | sort |
+  diff "$logs/commands" - || fail "README.md lists other commands than poem --help"
+
+# Every page is reachable from README, and every link leads to a file that is there.
+for page in "$sources"/README.md "$sources"/CONTRIBUTING.md "$sources"/docs/*.md "$sources"/docs/notes/*.md; do
+  for link in $(grep -oE '(\]\(|src(set)?=")[^)"# ]+' "$page" | sed -E 's/^(\]\(|src(set)?=")//' | grep -v '^https\?:'); do
+    [ -e "$(dirname "$page")/$link" ] || fail "$page: $link is not there"
+  done
+done
+for page in "$sources"/docs/*.md; do
+  grep -qF "(docs/$(basename "$page"))" "$sources/README.md" || fail "README.md does not lead to $page"
 done

@@ -1,0 +1,19 @@
+# docs/quickstart.md: its commands run as they stand there and print what it shows. Only sizes and epochs are smaller:
+# the wrapper that stands in for build/poem adds them.
+source "$(dirname "$0")/common.sh"
+
+mkdir build
+cat >build/poem <<TEXT
+#!/bin/bash
+case \$1 in
+  world) set -- "\$@" --train 96 --test 48 --outliers 96 --ood 8 ;;
+  train) set -- "\$@" --set train.epochs=2 ;;
+esac
+exec "$program" --threads 2 "\$@"
+TEXT
+chmod +x build/poem
+ln -s "$sources/configs" configs
+python3 "$sources/tests/cli/console.py" "$sources/docs/quickstart.md" || fail "see above"
+
+# The template is for anyone's images: it names neither the drawn world nor a weight.
+! grep -q "world\|beta" configs/my-images.yaml || fail "configs/my-images.yaml is for the user's own images"
