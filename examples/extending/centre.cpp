@@ -1,4 +1,4 @@
-// The distance to the centre: −‖h − μ‖, μ the mean of the training features.
+// The distance to the centre: −‖h − μ‖, where μ is the mean of the training features.
 #include <ATen/ATen.h>
 
 #include "detect/score.h"

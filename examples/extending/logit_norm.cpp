@@ -1,5 +1,5 @@
-// LogitNorm (Wei et al. 2022): cross-entropy on logits of fixed length, which keeps a network from growing
-// confident by scale alone:  CE(z / (τ ‖z‖)).
+// LogitNorm (Wei et al. 2022): cross-entropy on logits of fixed length, CE(z / (τ ‖z‖)). The network cannot
+// become more confident just by scaling its logits.
 #include <ATen/ATen.h>
 
 #include "objective/objective.h"
