@@ -3,10 +3,9 @@
     console.py PAGE
 
 In the page's ```console blocks a line that starts with "$ " is a command, and the lines up to the next command are its
-output. Commands run in the current folder, one after the other. Outputs may differ in their numbers, durations and
-spaces; lines that are equal apart from these may occur any number of times in a row. A line "…" stands for any lines.
+output. Commands run in the current folder, one after the other. Numbers, durations and spaces may differ. Lines that
+are equal apart from these count as one line that may repeat. A line "…" stands for any lines.
 """
-import fnmatch
 import re
 import subprocess
 import sys
@@ -23,15 +22,21 @@ def steps(page):
     return found
 
 
-def shape(lines):
-    kept = []
-    for line in lines:
-        line = re.sub(r'[-+−]?\d[\d.,]*(e-?\d+)?', '#', line)
-        line = re.sub(r'(# h )?(# min )?# s\b', '# s', line)
-        line = re.sub(r'\s+', ' ', line).strip()
-        if line and (not kept or kept[-1] != line):
-            kept.append(line)
-    return '\n'.join(kept)
+def shape(line):
+    line = re.sub(r'[-+−]?\d[\d.,]*(e-?\d+)?', '#', line)
+    line = re.sub(r'(# h )?(# min )?# s\b', '# s', line)
+    return re.sub(r'\s+', ' ', line).strip()
+
+
+def pattern(shown):
+    text, last = '', None
+    for line in map(shape, shown):
+        if line == '…':
+            text += r'(?:.*\n)*'
+        elif line != last:
+            text += rf'(?:{re.escape(line)}\n)+'
+        last = line
+    return text
 
 
 def main(path):
@@ -40,11 +45,11 @@ def main(path):
         sys.exit(f'{path} shows no command')
     for command, shown in found:
         done = subprocess.run(['bash', '-c', command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        printed = shape(done.stdout.decode().splitlines())
-        pattern = re.sub(r'[*?[]', '?', shape(shown)).replace('\n…', '*').replace('…\n', '*')
-        if done.returncode != 0 or not fnmatch.fnmatchcase(printed, pattern):
-            sys.exit(f'{command}\nexit code {done.returncode}; printed, numbers as #:\n{printed}\n'
-                     f'the page shows:\n{shape(shown)}')
+        printed = done.stdout.decode()
+        shapes = ''.join(shape(line) + '\n' for line in printed.splitlines())
+        if done.returncode != 0 or not re.fullmatch(pattern(shown), shapes):
+            sys.exit(f'{command}\nexit code {done.returncode}; it printed:\n{printed}'
+                     'the page shows:\n' + '\n'.join(shown))
 
 
 main(sys.argv[1])
