@@ -99,6 +99,31 @@ TEST(RunReport, TheVerdictCountsAtTheDetectorsThreshold) {
             "87.5\u00a0% of the ID images.");
 }
 
+TEST(RunReport, ShowsTheNamesOfImagesAndTheClasses) {
+  RunFolder folder;
+  EXPECT_FALSE(has(folder.report(), "Confusion matrix"));
+  folder.put_sheet("ood-as-id",
+                   R"({"tile":2,"columns":8,"tiles":[{"set":"near","index":3,"name":"b<i>/3.png"}]})");
+  folder.put_sheet("mined-0001", R"({"tile":2,"columns":8,"tiles":[{"index":3,"name":"c/4.png"}]})");
+  const std::string sets = R"({"sets":{"far":{"fpr95":0.5,"auroc":0.7}},"id_accuracy":0.6,)";
+  folder.put("results.json",
+             sets + R"("classes":[{"name":"cat"},{"name":"d<o>g"}],"confusion":[[3,1],[1,0]]})");
+  const std::string html = folder.report();
+  for (const char* words : {"b\\u003ci>/3.png", "c/4.png", "Accuracy by class", "Confusion matrix",
+                            "d&lt;o&gt;g (1)", "<td>75.00</td>", "<strong>3</strong>"})
+    EXPECT_TRUE(has(html, words)) << words;
+  EXPECT_FALSE(has(html, "d<o>g"));
+  // What does not fit together is not shown.
+  for (const char* classes :
+       {R"("classes":[{"name":"cat"}],"confusion":[[3,1],[1,0]]})", R"("classes":3,"confusion":[]})",
+        R"("classes":[{"name":"cat"},{}],"confusion":[[3,1],[1,0]]})",
+        R"("classes":[{"name":"a"},{"name":"b"}],"confusion":[[3,1],[1]]})",
+        R"("classes":[{"name":"a"},{"name":"b"}],"confusion":[[3,-1],[1,0]]})"}) {
+    folder.put("results.json", sets + classes);
+    EXPECT_FALSE(has(folder.report(), "Confusion matrix")) << classes;
+  }
+}
+
 TEST(RunReport, WithoutScoresTheVerdictIsOfFpr95) {
   RunFolder folder;
   folder.remove("scores");

@@ -123,6 +123,20 @@ TEST_F(TestSheets, ShowTheMostConfidentMistakesFirst) {
   EXPECT_EQ(ReadSheet(folder_, "id-as-ood").list["tiles"][1]["class"], "odd");
 }
 
+TEST_F(TestSheets, NameTheFilesOfImages) {
+  for (int64_t i = 0; i < 4; ++i) test_.ood[0].second.names.add("street/" + std::to_string(i) + "\xff.png");
+  write_test_sheets(folder_ / "gallery", detector_, test_, sets_);
+  EXPECT_EQ(ReadSheet(folder_, "ood-as-id").list["tiles"][0]["name"], "street/1\uFFFD.png");
+  EXPECT_FALSE(ReadSheet(folder_, "id-as-ood").list["tiles"][0].contains("name"));
+
+  TrainingData data = outliers(3, 24);
+  for (const char* name : {"a.png", "b.png", "c.png"}) data.outliers.names.add(name);
+  write_mined_sheet(folder_ / "gallery", 1, {{2, 0}, {0, 0}}, data);
+  const ReadSheet mined(folder_, "mined-0001");
+  EXPECT_EQ(mined.list["tiles"][0]["name"], "c.png");
+  EXPECT_EQ(mined.list["tiles"][1]["name"], "a.png");
+}
+
 TEST_F(TestSheets, WithoutLabelsOrClassesShowWhatIsKnown) {
   test_.id.labels = at::Tensor();
   sets_[0].predicted = sets_[1].predicted = at::Tensor();

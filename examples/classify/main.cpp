@@ -19,9 +19,10 @@ int main(int argc, char** argv) {
     poem::ReadOptions options;
     options.size = detector.size;
     const poem::ImageSet images = poem::read_images(argv[2], options);
+    int64_t image = 0;
     for (const poem::Verdict& verdict : detector.judge(images)) {
-      std::printf("%s\t%g\n", verdict.known ? detector.class_names[verdict.label].c_str() : "unknown",
-                  verdict.score);
+      std::printf("%s\t%s\t%g\n", images.title(image++).c_str(),
+                  verdict.known ? detector.class_names[verdict.label].c_str() : "unknown", verdict.score);
     }
     return 0;
   } catch (const poem::Error& error) {

@@ -17,6 +17,7 @@
 #include "data/read.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
+#include "detect/scores_csv.h"
 #include "train/data.h"
 #include "train/run.h"
 
@@ -30,21 +31,26 @@ struct Options {
   bool json = false, skip_bad = false, force = false;
 };
 
+std::vector<std::string> outputs(const std::string& folder) {
+  return {folder + "/results.json", folder + "/results.csv", folder + "/scores.csv"};
+}
+
 // A folder with config.yaml is a run, whose results.json is the training's own.
 void check_free(const Options& options) {
   if (!std::filesystem::exists(options.out)) return;
   if (std::filesystem::exists(options.out + "/config.yaml")) {
     throw Error(options.out, "is a run, which has a results.json of its own", "choose another folder");
   }
-  OutputFiles({options.out + "/results.json", options.out + "/results.csv"}, options.force);
+  OutputFiles(outputs(options.out), options.force);
 }
 
-void write(const ScoreResults& results, const Options& options) {
+void write(const ScoreResults& results, const std::string& scores, const Options& options) {
   make_output_folder(options.out);
-  const std::string json_path = options.out + "/results.json", csv_path = options.out + "/results.csv";
-  OutputFiles files({json_path, csv_path}, options.force);
-  files.write(csv_path, [&](const std::string& staged) { write_file(staged, to_csv(results)); });
-  files.write(json_path, [&](const std::string& staged) { write_file(staged, to_json_text(results)); });
+  const std::vector<std::string> paths = outputs(options.out),
+                                 texts = {to_json_text(results), to_csv(results), scores};
+  OutputFiles files(paths, options.force);
+  for (size_t i = 0; i < paths.size(); ++i)
+    files.write(paths[i], [&](const std::string& staged) { write_file(staged, texts[i]); });
   files.commit();
 }
 
@@ -101,15 +107,17 @@ void run(Options options, const CommonOptions& common) {
   choose_scores(options.score, available(detector, id_images), detector.score->name());
   const TestData test = load_test_data(options.id, options.ood, {detector.size, options.skip_bad});
   const auto scores = fit_scores(options.score, detector, id_images);
-  const std::vector<Results> all = evaluate(detector, scores, test.id, test.ood, balance);
+  const std::vector<ScoredSet> sets = score_sets(detector, scores, test.id, test.ood);
+  const std::vector<Results> all = summarise(sets, detector, scores, test.id, balance);
   ScoreResults results;
   for (size_t i = 0; i < scores.size(); ++i) results.emplace_back(scores[i]->name(), all[i]);
-  if (!options.out.empty()) write(results, options);
+  if (!options.out.empty()) write(results, scores_csv(sets, detector, scores, test.id, test.ood), options);
   const Terminal out = terminal(STDOUT_FILENO);
   const std::string table = all.size() == 1 ? to_table(all.front(), out) : to_table(results, out);
   fmt::print("{}", options.json ? to_json_text(results) : table);
   tell_left_out(options.score, results);
-  if (!options.out.empty()) spdlog::info("results: {0}/results.json, {0}/results.csv", options.out);
+  if (!options.out.empty())
+    spdlog::info("results: {0}/results.json, {0}/results.csv, {0}/scores.csv", options.out);
 }
 
 }  // namespace
@@ -134,7 +142,9 @@ void add_eval(CLI::App& app, const CommonOptions& common) {
                    "ID training images to fit scores on (default: those of the run's config)")
       ->type_name("PATH");
   add_balance(*command, options->balance, options->seed);
-  command->add_option("--out", options->out, "Also write results.json and results.csv there")
+  command
+      ->add_option("--out", options->out,
+                   "Also write results.json, results.csv and, with the names of the images, scores.csv there")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->add_flag("--skip-bad", options->skip_bad, "Leave out images that cannot be decoded");

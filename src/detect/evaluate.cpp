@@ -13,6 +13,8 @@
 namespace poem {
 namespace {
 
+constexpr size_t kMostConfused = 1000;  // classes: the matrix has their square
+
 // Whether the names are no more than 0, 1, 2, …: the source had labels but no names for them.
 bool unnamed(const std::vector<std::string>& class_names) {
   for (size_t i = 0; i < class_names.size(); ++i) {
@@ -35,6 +37,17 @@ ScoredSet score_images(const Detector& detector, const std::vector<std::shared_p
   });
   if (!predicted.empty()) set.predicted = at::cat(predicted);
   return set;
+}
+
+AtThreshold count_at_threshold(const std::vector<ScoredSet>& sets, size_t score, double threshold) {
+  AtThreshold counts{threshold, {}};
+  for (const ScoredSet& set : sets) {
+    const std::vector<float>& values = set.scores[score];
+    const auto kept =
+        std::count_if(values.begin(), values.end(), [&](float value) { return value >= threshold; });
+    counts.sets.push_back({set.name, kept, static_cast<int64_t>(values.size()) - kept});
+  }
+  return counts;
 }
 
 }  // namespace
@@ -80,18 +93,25 @@ std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<st
 }
 
 std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detector& detector,
-                               const ImageSet& id, const std::optional<Balance>& balance) {
+                               const std::vector<std::shared_ptr<Score>>& scores, const ImageSet& id,
+                               const std::optional<Balance>& balance) {
   std::optional<double> id_accuracy;
+  std::optional<Confusion> confusion;
   if (id.labelled() && sets[0].predicted.defined()) {
-    const at::Tensor right = sets[0].predicted == labels_among(id, detector.class_names);
-    id_accuracy = right.to(at::kDouble).mean().item<double>();
+    const at::Tensor labels = labels_among(id, detector.class_names);
+    id_accuracy = (sets[0].predicted == labels).to(at::kDouble).mean().item<double>();
+    if (detector.class_names.size() <= kMostConfused)
+      confusion = count_confusions(labels, sets[0].predicted, detector.class_names);
   }
   std::vector<Results> results;
-  for (size_t score = 0; score < sets[0].scores.size(); ++score) {
+  for (size_t score = 0; score < scores.size(); ++score) {
     std::vector<SetResult> figures;
     for (size_t i = 1; i < sets.size(); ++i)
       figures.push_back({sets[i].name, ood_metrics(sets[0].scores[score], sets[i].scores[score], balance)});
     results.push_back(make_results(std::move(figures), id_accuracy));
+    results.back().confusion = confusion;
+    if (scores[score] == detector.score && detector.threshold)
+      results.back().at_threshold = count_at_threshold(sets, score, *detector.threshold);
   }
   return results;
 }
@@ -99,7 +119,7 @@ std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detecto
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
                               const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood,
                               const std::optional<Balance>& balance) {
-  return summarise(score_sets(detector, scores, id, ood), detector, id, balance);
+  return summarise(score_sets(detector, scores, id, ood), detector, scores, id, balance);
 }
 
 Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,

@@ -1,5 +1,7 @@
 // A detector against test sets.
 #pragma once
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,9 +33,11 @@ std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<st
                                   const ImageSet& id,
                                   const std::vector<std::pair<std::string, ImageSet>>& ood);
 
-// One result a score. Labelled ID images give the accuracy, whatever the balance.
+// One result a score. Labelled ID images give the accuracy and the confusions, and the detector's own score
+// what its threshold keeps, whatever the balance.
 std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detector& detector,
-                               const ImageSet& id, const std::optional<Balance>& balance = std::nullopt);
+                               const std::vector<std::shared_ptr<Score>>& scores, const ImageSet& id,
+                               const std::optional<Balance>& balance = std::nullopt);
 
 // Both at once.
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -10,6 +11,8 @@
 
 namespace poem {
 namespace {
+
+using nlohmann::ordered_json;
 
 struct Figure {
   const char *key, *title;
@@ -22,14 +25,53 @@ constexpr Figure kFigures[] = {{"fpr95", "FPR95", &OodMetrics::fpr95},
                                {"aupr_out", "AUPR-out", &OodMetrics::aupr_out},
                                {"detection_error", "DetErr", &OodMetrics::detection_error}};
 
-nlohmann::ordered_json figures_json(const OodMetrics& metrics) {
-  nlohmann::ordered_json json;
+ordered_json figures_json(const OodMetrics& metrics) {
+  ordered_json json;
   for (const Figure& figure : kFigures) json[figure.key] = metrics.*figure.value;
   return json;
 }
 
-std::string json_text(const nlohmann::ordered_json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string compact(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// A line for every member of an object and every entry of a list: a matrix stays legible.
+std::string json_text(const ordered_json& json, const std::string& indent = "") {
+  if (!json.is_structured() || json.empty()) return compact(json);
+  std::string text;
+  for (const auto& [key, member] : json.items()) {
+    text += text.empty() ? "\n" : ",\n";
+    text += indent + "  ";
+    text += json.is_array() ? compact(member) : compact(key) + ": " + json_text(member, indent + "  ");
+  }
+  return (json.is_array() ? "[" : "{") + text + "\n" + indent + (json.is_array() ? "]" : "}");
+}
+
+ordered_json threshold_json(const AtThreshold& at) {
+  ordered_json json = {{"threshold", at.threshold}};
+  for (size_t i = 0; i < at.sets.size(); ++i) {
+    ordered_json& entry = i == 0 ? json["id"] : json["sets"][at.sets[i].set];
+    entry = {{"kept", at.sets[i].kept}, {"rejected", at.sets[i].rejected}};
+  }
+  return json;
+}
+
+void add_classes(const Results& results, ordered_json& json) {
+  if (!results.confusion) return;
+  const Confusion& confusion = *results.confusion;
+  for (size_t i = 0; i < confusion.class_names.size(); ++i) {
+    const auto accuracy = confusion.accuracy(i);
+    json["classes"].push_back({{"name", confusion.class_names[i]},
+                               {"images", confusion.count(i)},
+                               {"accuracy", accuracy ? ordered_json(*accuracy) : ordered_json(nullptr)}});
+  }
+  json["confusion"] = confusion.images;
+}
+
+ordered_json with_threshold(const Results& results) {
+  ordered_json json = to_json(results);
+  if (results.at_threshold) json["at_threshold"] = threshold_json(*results.at_threshold);
+  return json;
 }
 
 std::string csv_header() {
@@ -71,6 +113,37 @@ std::string accuracy_line(const Results& results) {
   return results.id_accuracy ? fmt::format("ID accuracy {:.2f}\n", 100 * *results.id_accuracy) : "";
 }
 
+std::string classes_table(const Results& results, const Terminal& where) {
+  constexpr size_t kMost = 5;  // a hundred would hide the rest
+  if (!results.confusion) return "";
+  const Confusion& confusion = *results.confusion;
+  const std::vector<size_t> worst = confusion.worst_first();
+  TextTable table{{worst.size() > kMost ? fmt::format("worst of {} classes", worst.size()) : "class",
+                   "images", "accuracy", "most often mistaken for"},
+                  1,
+                  {}};
+  for (size_t i = 0; i < std::min(worst.size(), kMost); ++i) {
+    const size_t label = worst[i];
+    const auto other = confusion.mistaken_for(label);
+    table.rows.push_back(
+        {{{confusion.class_names[label]},
+          {fmt::to_string(confusion.count(label))},
+          {fmt::format("{:.2f}", 100 * *confusion.accuracy(label))},
+          {other ? fmt::format("{} ({})", confusion.class_names[*other], confusion.images[label][*other])
+                 : "-"}}});
+  }
+  return to_text(table, where);
+}
+
+std::string threshold_table(const Results& results, const Terminal& where) {
+  if (!results.at_threshold) return "";
+  TextTable table{
+      {fmt::format("at threshold {:.6g}", results.at_threshold->threshold), "kept", "rejected"}, 1, {}};
+  for (const AtThreshold::Count& count : results.at_threshold->sets)
+    table.rows.push_back({{{count.set}, {fmt::to_string(count.kept)}, {fmt::to_string(count.rejected)}}});
+  return to_text(table, where);
+}
+
 }  // namespace
 
 Results make_results(std::vector<SetResult> sets, std::optional<double> id_accuracy) {
@@ -84,7 +157,7 @@ Results make_results(std::vector<SetResult> sets, std::optional<double> id_accur
 }
 
 nlohmann::ordered_json to_json(const Results& results) {
-  nlohmann::ordered_json json;
+  ordered_json json;
   for (const SetResult& set : results.sets) {
     auto& entry = json["sets"][set.name] = figures_json(set.metrics);
     entry["id_count"] = set.metrics.id_count;
@@ -96,12 +169,17 @@ nlohmann::ordered_json to_json(const Results& results) {
   return json;
 }
 
-std::string to_json_text(const Results& results) { return json_text(to_json(results)); }
+std::string to_json_text(const Results& results) {
+  ordered_json json = with_threshold(results);
+  add_classes(results, json);
+  return json_text(json) + "\n";
+}
 
 std::string to_json_text(const ScoreResults& results) {
-  nlohmann::ordered_json json;
-  for (const auto& [score, figures] : results) json["scores"][score] = to_json(figures);
-  return json_text(json);
+  ordered_json json;
+  for (const auto& [score, figures] : results) json["scores"][score] = with_threshold(figures);
+  add_classes(results.front().second, json);
+  return json_text(json) + "\n";
 }
 
 std::string to_csv(const Results& results) { return csv_header() + csv_lines("", results); }
@@ -124,7 +202,8 @@ std::string to_table(const Results& results, const Terminal& where) {
   mean.entries.resize(table.header.size());
   mean.first = true;
   table.rows.push_back(mean);
-  return to_text(table, where) + accuracy_line(results);
+  return to_text(table, where) + threshold_table(results, where) + accuracy_line(results) +
+         classes_table(results, where);
 }
 
 std::string to_table(const ScoreResults& results, const Terminal& where) {
@@ -139,7 +218,9 @@ std::string to_table(const ScoreResults& results, const Terminal& where) {
     note += fmt::format(" {} {}", set.name, set.metrics.ood_count);
     told = set.metrics.id_count;
   }
-  return to_text(table, where) + note + "\n" + accuracy_line(first);
+  std::string text = to_text(table, where) + note + "\n";
+  for (const auto& [score, figures] : results) text += threshold_table(figures, where);
+  return text + accuracy_line(first) + classes_table(first, where);
 }
 
 }  // namespace poem

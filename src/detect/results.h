@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/terminal.h"
+#include "detect/confusion.h"
 #include "metrics/metrics.h"
 
 namespace poem {
@@ -19,10 +20,23 @@ struct SetResult {
   OodMetrics metrics;
 };
 
+// How many images a detector's threshold keeps as known and rejects as unknown.
+struct AtThreshold {
+  struct Count {
+    std::string set;
+    int64_t kept, rejected;
+  };
+  double threshold;
+  std::vector<Count> sets;  // "id" first
+};
+
 struct Results {
   std::vector<SetResult> sets;
   OodMetrics mean;  // of the five figures over the sets; its counts and threshold are left at 0
   std::optional<double> id_accuracy;
+  std::optional<Confusion> confusion = {};  // of labelled ID images
+  std::optional<AtThreshold> at_threshold =
+      {};  // where the score is the detector's own and it has a threshold
 };
 
 // At least one set.
@@ -31,18 +45,23 @@ Results make_results(std::vector<SetResult> sets, std::optional<double> id_accur
 // Shares of 1: {"sets": {NAME: {fpr95, auroc, aupr_in, aupr_out, detection_error, id_count, ood_count}},
 // "mean": {the five figures}, "id_accuracy": share or null}. Sets keep their order.
 nlohmann::ordered_json to_json(const Results& results);
-std::string to_json_text(const Results& results);  // set names that are not UTF-8 are mended
+
+// The same with, where they are known, "at_threshold": {"threshold", "id": {"kept", "rejected"}, "sets":
+// {NAME: the same}}, "classes": [{"name", "images", "accuracy"}] and "confusion": [[images by the class
+// named], one a class]. Names that are not UTF-8 are mended.
+std::string to_json_text(const Results& results);
 
 // Shares of 1: one line a set, then `mean`, whose counts are empty; id_accuracy repeats, empty when unknown.
 std::string to_csv(const Results& results);
 
-// Percent, as core/text_table.h prints it.
+// Percent, as core/text_table.h prints it; of the classes those with the lowest accuracy.
 std::string to_table(const Results& results, const Terminal& where = {});
 
 // Several scores on the same sets: at least one.
 using ScoreResults = std::vector<std::pair<std::string, Results>>;  // by the score's name
 
-// {"scores": {SCORE: as above}}; the CSV with a first column `score`; a table of the means, one line a score.
+// {"scores": {SCORE: as above}} and beside it the classes; the CSV with a first column `score`; a table of
+// the means, one line a score.
 std::string to_json_text(const ScoreResults& results);
 std::string to_csv(const ScoreResults& results);
 std::string to_table(const ScoreResults& results, const Terminal& where = {});

@@ -49,6 +49,26 @@ double number_at(const json& from, const std::string& pointer) {
   return from.contains(place) && from[place].is_number() ? from[place].get<double>() : kNone;
 }
 
+// The classes and the square matrix that to_json_text(Results) writes; nothing where they are missing or do
+// not fit together.
+std::optional<Confusion> confusion_from(const ordered_json& from) {
+  if (!from.contains("classes") || !from.contains("confusion")) return std::nullopt;
+  try {
+    Confusion confusion{{}, from["confusion"].get<std::vector<std::vector<int64_t>>>()};
+    for (const ordered_json& entry : from["classes"])
+      confusion.class_names.push_back(entry.at("name").get<std::string>());
+    const size_t classes = confusion.class_names.size();
+    const auto fits = [&](const std::vector<int64_t>& row) {
+      return row.size() == classes && std::all_of(row.begin(), row.end(), [](int64_t n) { return n >= 0; });
+    };
+    if (confusion.images.size() == classes &&
+        std::all_of(confusion.images.begin(), confusion.images.end(), fits))
+      return confusion;
+  } catch (const ordered_json::exception&) {
+  }
+  return std::nullopt;
+}
+
 // Of the form that to_json(Results) writes; nothing if there is no set in it. Figures that are no numbers
 // become NaN.
 std::optional<Results> results_from(const ordered_json& from) {
@@ -77,7 +97,9 @@ std::optional<Results> results_from(const ordered_json& from) {
   std::optional<double> accuracy;
   if (from.contains("id_accuracy") && from["id_accuracy"].is_number())
     accuracy = from["id_accuracy"].get<double>();
-  return make_results(std::move(sets), accuracy);
+  Results results = make_results(std::move(sets), accuracy);
+  results.confusion = confusion_from(from);
+  return results;
 }
 
 class Reader {

@@ -112,11 +112,49 @@ std::string results_table(const RunData& run) {
   return html;
 }
 
+std::string classes_table(const Confusion& confusion) {
+  Table table{"ID test images by class, the lowest accuracy first",
+              {{"class", true}, {"images"}, {"accuracy in percent"}, {"most often mistaken for", true}},
+              {}};
+  for (const size_t label : confusion.worst_first()) {
+    const auto other = confusion.mistaken_for(label);
+    table.rows.push_back(
+        {confusion.class_names[label], std::to_string(confusion.count(label)),
+         in_percent(*confusion.accuracy(label)),
+         other ? fmt::format("{} ({})", confusion.class_names[*other], confusion.images[label][*other])
+               : "–"});
+  }
+  return html_table(table);
+}
+
+// Rows are classes, columns what the detector calls their images.
+std::string confusion_table(const Confusion& confusion) {
+  Table table{
+      "Confusion matrix: images of each class (row) by the class named (column)", {{"class", true}}, {}};
+  for (size_t i = 0; i < confusion.class_names.size(); ++i) {
+    table.columns.push_back({confusion.class_names[i]});
+    table.rows.push_back({confusion.class_names[i]});
+    for (const int64_t count : confusion.images[i]) table.rows[i].push_back(std::to_string(count));
+    table.strong.push_back({i, i + 1});
+  }
+  return html_table(table);
+}
+
+void add_classes(Page& page, const RunData& run) {
+  constexpr size_t kMost = 30;  // classes whose matrix can be read; results.json has larger ones
+  if (!run.results || !run.results->confusion) return;
+  const Confusion& confusion = *run.results->confusion;
+  std::string html = classes_table(confusion);
+  if (confusion.class_names.size() <= kMost) html += confusion_table(confusion);
+  page.details("Accuracy by class", html);
+}
+
 void add_verdict(Page& page, const RunData& run) {
   page.section("Verdict");
   page.add(html_paragraph(verdict(run), "verdict"));
   page.add(html_notes(run.notes));
   if (run.results) page.add(results_table(run));
+  add_classes(page, run);
 }
 
 void add_scores(Page& page, const RunData& run) {
@@ -228,6 +266,7 @@ json captions(const Sheet& sheet) {
     if (const std::string guess = text("predicted"); !guess.empty()) lines.push_back("→ " + guess);
     if (tile.is_object() && tile.contains("score") && tile["score"].is_number())
       lines.push_back(fmt::format("{:.3g}", tile["score"].get<double>()));
+    if (const std::string name = text("name"); !name.empty()) lines.push_back(name);
     tiles.push_back(lines);
   }
   return tiles;
@@ -246,9 +285,9 @@ struct Kind {
 };
 constexpr Kind kTestSheets[] = {
     {"ood-as-id", "OOD taken for ID",
-     "OOD images with the highest scores: the set, the class named, the score."},
+     "OOD images with the highest scores: the set, the class named, the score, the file."},
     {"id-as-ood", "ID taken for OOD",
-     "ID images with the lowest scores: the class, the class named, the score."},
+     "ID images with the lowest scores: the class, the class named, the score, the file."},
     {"misclassified", "Wrong class", "ID images of another class than named, the highest scores first."},
     {"near-threshold", "Nearest the threshold", "Images whose scores are closest to the threshold."}};
 

@@ -45,6 +45,10 @@ at::Tensor tile(const at::Tensor& pixels) {
   return fit(pixels.unsqueeze(0), std::min({kLargestTile, pixels.size(1), pixels.size(2)}))[0];
 }
 
+void add_name(const ImageSet& images, int64_t index, json& caption) {
+  if (!images.names.empty()) caption["name"] = images.title(index);
+}
+
 // An image of the test sets.
 struct Shown {
   size_t set;  // 0: ID
@@ -101,6 +105,7 @@ class TestSheets {
 
   json caption(const Shown& image) const {
     json caption = {{"set", sets_[image.set].name}, {"index", image.index}, {"score", image.score}};
+    add_name(images(image), image.index, caption);
     if (image.set == 0 && labels_.defined()) caption["class"] = detector_.class_names[label(image)];
     if (sets_[image.set].predicted.defined()) caption["predicted"] = detector_.class_names[predicted(image)];
     return caption;
@@ -129,6 +134,7 @@ void write_mined_sheet(const std::string& folder, int64_t epoch, const std::vect
   for (size_t i = 0; i < count; ++i) {
     tiles.push_back(tile(pixels[static_cast<int64_t>(i)]));
     captions.push_back({{"index", crops[i].image}});
+    add_name(data.outliers, crops[i].image, captions.back());
     if (data.outliers.labelled()) {
       const int64_t label = data.outliers.labels.data_ptr<int64_t>()[crops[i].image];
       captions.back()["class"] = data.outliers.class_names[label];

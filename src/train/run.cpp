@@ -18,6 +18,7 @@
 #include "core/text.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
+#include "detect/scores_csv.h"
 #include "metrics/metrics.h"
 #include "train/checkpoint.h"
 #include "train/gallery.h"
@@ -44,8 +45,9 @@ struct Folder {
         results(path + "/results.json"),
         table(path + "/results.csv"),
         scores(path + "/scores"),
+        verdicts(path + "/scores.csv"),
         gallery(path + "/gallery") {}
-  std::string root, config, metrics, checkpoint, detector, results, table, scores, gallery;
+  std::string root, config, metrics, checkpoint, detector, results, table, scores, verdicts, gallery;
 };
 
 // metrics.jsonl: a line an epoch; and the same for TensorBoard.
@@ -128,10 +130,11 @@ std::optional<Results> finish(const Folder& folder, const Detector& detector,
     return std::nullopt;
   }
   const auto sets = score_sets(detector, {detector.score}, test->id, test->ood);
-  const Results results = summarise(sets, detector, test->id).front();
+  const Results results = summarise(sets, detector, {detector.score}, test->id).front();
   make_output_folder(folder.scores);
   for (const ScoredSet& set : sets)
     write_npy(folder.scores + "/" + set.name + ".npy", at::tensor(set.scores.front()));
+  write_file(folder.verdicts, scores_csv(sets, detector, {detector.score}, test->id, test->ood));
   write_test_sheets(folder.gallery, detector, *test, sets);
   write_file(folder.table, to_csv(results));
   write_file(folder.results, to_json_text(results));
@@ -201,8 +204,8 @@ void check_replaceable(const std::string& path, bool force) {
   check_output_folder(path, force, kMark);
   if (!fs::exists(path)) return;
   const std::set<std::string> own = {kMark,          "metrics.jsonl", "checkpoint", "detector.safetensors",
-                                     "results.json", "results.csv",   "scores",     "gallery",
-                                     "report.html"};
+                                     "results.json", "results.csv",   "scores",     "scores.csv",
+                                     "gallery",      "report.html"};
   for (const auto& entry : fs::directory_iterator(path)) {
     std::string name = entry.path().filename().string();
     if (entry.path().extension() == ".tmp") name = entry.path().stem().string();  // a kill left it

@@ -4,10 +4,10 @@ write_flat_config flat.yaml
 
 expect_ok train flat.yaml --out run
 for file in config.yaml metrics.jsonl checkpoint/state.safetensors detector.safetensors results.json results.csv \
-  scores/id.npy scores/ring.npy report.html events.out.tfevents.*.poem; do
+  scores/id.npy scores/ring.npy scores.csv report.html events.out.tfevents.*.poem; do
   [ -s run/$file ] || fail "run/$file is missing"
 done
-expect_same "$(find run -type f | wc -l)" 10
+expect_same "$(find run -type f | wc -l)" 11
 expect_same "$(wc -l <run/metrics.jsonl)" 2
 expect_words run/metrics.jsonl '"epoch":1' '"epoch":2' loss id_energy outlier_energy train_accuracy seconds \
   pool_abs_logit mined_abs_logit pool_p_outlier mined_p_outlier spread draw_overlap last_overlap distinct_images
