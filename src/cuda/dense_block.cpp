@@ -9,6 +9,9 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "cuda/dense.h"
 
@@ -39,7 +42,7 @@ class Arena {
 // One pass through a block: its buffers, and the kernels in order.
 class Pass {
  public:
-  Pass(std::vector<DenseLayer> layers, BatchNorm norm, const at::Tensor& x, Window window, bool training)
+  Pass(std::vector<LayerTensors> layers, NormTensors norm, const at::Tensor& x, Window window, bool training)
       : layers_(std::move(layers)), norm_(std::move(norm)), window_(window), training_(training) {
     inputs_ = static_cast<int>(x.size(1));
     channels_ = inputs_ + kGrowth * static_cast<int>(layers_.size());
@@ -117,9 +120,8 @@ class Pass {
   // In the order of backward()'s result, without x.
   std::vector<at::Tensor> parameters() const {
     std::vector<at::Tensor> all;
-    for (const DenseLayer& l : layers_) {
-      all.insert(all.end(), {l.norm1.weight, l.norm1.bias, l.conv1.weight, l.norm2.weight, l.norm2.bias,
-                             l.conv2.weight});
+    for (const LayerTensors& l : layers_) {
+      all.insert(all.end(), {l.norm1.weight, l.norm1.bias, l.conv1, l.norm2.weight, l.norm2.bias, l.conv2});
     }
     all.insert(all.end(), {norm_.weight, norm_.bias});
     return all;
@@ -142,18 +144,18 @@ class Pass {
     return {sums_.at(middle_sums_[i]), sums_.at(middle_sums_[i] + kBottleneck)};
   }
 
-  Norm arguments(const BatchNorm& norm, Sums sums) const {
+  Norm arguments(const NormTensors& norm, Sums sums) const {
     Norm n{norm.weight.data_ptr<float>(), norm.bias.data_ptr<float>(), sums.first, sums.second,
            pixel_count()};
     if (!training_) {
       n.first = norm.running_mean.data_ptr<float>();
-      n.second = norm.running_var.data_ptr<float>();
+      n.second = norm.running_variance.data_ptr<float>();
       n.count = 0;
     }
     return n;
   }
   Layer arguments(size_t i) const {
-    const DenseLayer& l = layers_[i];
+    const LayerTensors& l = layers_[i];
     const Sums none{nullptr, nullptr};
     const int channels = channels_before(i);
     const Bf16 *conv1 = bits(weights_) + weight_places_[i],
@@ -168,8 +170,8 @@ class Pass {
   void round_all_weights(cudaStream_t stream) const {
     std::vector<Weights> all;
     for (size_t i = 0; i < layers_.size(); ++i) {
-      const DenseLayer& l = layers_[i];
-      all.push_back({channels_before(i), l.conv1.weight.data_ptr<float>(), l.conv2.weight.data_ptr<float>(),
+      const LayerTensors& l = layers_[i];
+      all.push_back({channels_before(i), l.conv1.data_ptr<float>(), l.conv2.data_ptr<float>(),
                      arguments(l.norm2, {nullptr, nullptr}), bits(weights_) + weight_places_[i]});
     }
     round_weights(all.data(), static_cast<int>(all.size()), !training_, stream);
@@ -186,9 +188,9 @@ class Pass {
 
   void update_statistics(cudaStream_t stream) const {
     std::vector<Running> norms;
-    const auto add = [&](const BatchNorm& norm, Sums sums) {
-      norms.push_back({norm.running_mean.data_ptr<float>(), norm.running_var.data_ptr<float>(), sums.first,
-                       sums.second, static_cast<int>(norm.weight.size(0))});
+    const auto add = [&](const NormTensors& norm, Sums sums) {
+      norms.push_back({norm.running_mean.data_ptr<float>(), norm.running_variance.data_ptr<float>(),
+                       sums.first, sums.second, static_cast<int>(norm.weight.size(0))});
     };
     for (size_t i = 0; i < layers_.size(); ++i) {
       add(layers_[i].norm1, sums_of(0));
@@ -202,15 +204,15 @@ class Pass {
     gradients_ = Arena();
     norm_places_.clear();
     conv_places_.clear();
-    const auto norm = [&](const BatchNorm& n) {
+    const auto norm = [&](const NormTensors& n) {
       const int64_t weight = gradients_.reserve(n.weight.numel());
       norm_places_.emplace_back(weight, gradients_.reserve(n.bias.numel()));
     };
-    for (const DenseLayer& l : layers_) {
+    for (const LayerTensors& l : layers_) {
       norm(l.norm1);
       norm(l.norm2);
-      const int64_t conv1 = gradients_.reserve(l.conv1.weight.numel());
-      conv_places_.emplace_back(conv1, gradients_.reserve(l.conv2.weight.numel()));
+      const int64_t conv1 = gradients_.reserve(l.conv1.numel());
+      conv_places_.emplace_back(conv1, gradients_.reserve(l.conv2.numel()));
     }
     norm(norm_);
     gradients_.allocate(buffer_);
@@ -221,7 +223,7 @@ class Pass {
   // The norms that read `channel` and those behind it: norm1 of the layers from `i` on, and the last.
   Later later(size_t i, int channel) const {
     Later list;
-    const auto add = [&](const BatchNorm& norm, const NormGradient& sums) {
+    const auto add = [&](const NormTensors& norm, const NormGradient& sums) {
       list.weight[list.count] = norm.weight.data_ptr<float>() + channel;
       list.weight_sum[list.count] = sums.weight + channel;
       list.bias_sum[list.count++] = sums.bias + channel;
@@ -232,22 +234,22 @@ class Pass {
   }
   std::vector<at::Tensor> named_gradients(const at::Tensor& input_gradient) const {
     std::vector<at::Tensor> all = {input_gradient};
-    const auto norm = [&](size_t i, const BatchNorm& n) {
+    const auto norm = [&](size_t i, const NormTensors& n) {
       all.push_back(gradients_.view(norm_places_[i].first, n.weight));
       all.push_back(gradients_.view(norm_places_[i].second, n.bias));
     };
     for (size_t i = 0; i < layers_.size(); ++i) {
       norm(2 * i, layers_[i].norm1);
-      all.push_back(gradients_.view(conv_places_[i].first, layers_[i].conv1.weight));
+      all.push_back(gradients_.view(conv_places_[i].first, layers_[i].conv1));
       norm(2 * i + 1, layers_[i].norm2);
-      all.push_back(gradients_.view(conv_places_[i].second, layers_[i].conv2.weight));
+      all.push_back(gradients_.view(conv_places_[i].second, layers_[i].conv2));
     }
     norm(2 * layers_.size(), norm_);
     return all;
   }
 
-  std::vector<DenseLayer> layers_;
-  BatchNorm norm_;
+  std::vector<LayerTensors> layers_;
+  NormTensors norm_;
   Window window_;
   bool training_;
   int inputs_, channels_;
@@ -278,15 +280,15 @@ struct DenseBlockBackward : torch::autograd::Node {
 
 }  // namespace
 
-bool fits(const std::vector<DenseLayer>& layers, const at::Tensor& x) {
+bool fits(const std::vector<LayerTensors>& layers, const at::Tensor& x) {
   constexpr int64_t kMaxChannels = 384;  // of a block, for backward_conv1
   if (layers.empty() || layers.size() > kMaxLayers || !x.is_cuda()) return false;
-  const int64_t inputs = layers[0].norm1.weight.size(0), growth = layers[0].conv2.weight.size(0);
+  const int64_t inputs = layers[0].norm1.weight.size(0), growth = layers[0].conv2.size(0);
   return growth == kGrowth && inputs % 2 == 0 && x.size(2) % 4 == 0 && x.size(3) % 4 == 0 &&
          x.size(3) <= 128 && inputs + growth * static_cast<int64_t>(layers.size()) <= kMaxChannels;
 }
 
-at::Tensor dense_block(const std::vector<DenseLayer>& layers, const BatchNorm& norm, const at::Tensor& x,
+at::Tensor dense_block(const std::vector<LayerTensors>& layers, const NormTensors& norm, const at::Tensor& x,
                        Window window, bool training) {
   const c10::cuda::CUDAGuard guard(x.device());
   auto pass = std::make_unique<Pass>(layers, norm, x, window, training);

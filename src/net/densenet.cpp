@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "net/backbone.h"
-#include "net/dense_layer.h"
 #ifdef POEM_HAS_CUDA
 #include "cuda/dense_block.h"
 #endif
@@ -40,7 +43,10 @@ class DenseNet : public Backbone {
   }
 
  private:
-  using Layer = DenseLayer;
+  struct Layer {  // norm1, ReLU, 1×1 convolution, norm2, ReLU, 3×3 convolution
+    BatchNorm norm1, norm2;
+    Conv conv1, conv2;
+  };
   struct Transition {
     BatchNorm norm;
     Conv conv;
@@ -90,18 +96,31 @@ class DenseNet : public Backbone {
   }
 
 #ifdef POEM_HAS_CUDA
+  static cuda::NormTensors tensors(const BatchNorm& norm) {
+    return {norm.weight, norm.bias, norm.running_mean, norm.running_var};
+  }
+  static std::vector<cuda::LayerTensors> tensors(const std::vector<Layer>& block) {
+    std::vector<cuda::LayerTensors> layers;
+    for (const Layer& l : block)
+      layers.push_back({tensors(l.norm1), l.conv1.weight, tensors(l.norm2), l.conv2.weight});
+    return layers;
+  }
+
   bool cuda_fits(const at::Tensor& images) const {
     return std::all_of(std::begin(blocks_), std::end(blocks_),
-                       [&](const auto& block) { return cuda::fits(block, images); });
+                       [&](const auto& block) { return cuda::fits(tensors(block), images); });
   }
 
   // The same with poem's own kernels. A transition averages before its convolution instead of after it: both
   // are linear, and a quarter of the pixels is left to convolve.
   at::Tensor extract_bf16(const at::Tensor& images) const {
     at::Tensor x = stem_(images);
+    const auto run_block = [&](int i, const BatchNorm& norm, cuda::Window window) {
+      return cuda::dense_block(tensors(blocks_[i]), tensors(norm), x, window, training());
+    };
     for (int i = 0; i + 1 < kBlocks; ++i)
-      x = transitions_[i].conv(cuda::dense_block(blocks_[i], transitions_[i].norm, x, {2, 2}, training()));
-    return cuda::dense_block(blocks_[kBlocks - 1], norm_, x, {x.size(2), x.size(3)}, training()).flatten(1);
+      x = transitions_[i].conv(run_block(i, transitions_[i].norm, {2, 2}));
+    return run_block(kBlocks - 1, norm_, {x.size(2), x.size(3)}).flatten(1);
   }
 #endif
 
