@@ -1,6 +1,26 @@
+// Cuts crops out of images on the GPU: shifted, mirrored and, if asked, out of images that are resized first.
+//
+//   images   N × C × H × W, uint8
+//   places   crops × 4, int32: image, top, left, whether mirrored
+//   out      crops × C × size × size, uint8
+//
+// There is one thread per pixel of the output. What lies outside the image is zero:
+//
+//    image, H × W                          crop, size × size
+//   +-----------------+
+//   |      (top, left)|
+//   |        +--------+---+               +--------+---+
+//   |        |        |   |               |        | 0 |
+//   |        |        |   |      ->       |        | 0 |
+//   +--------+--------+   |               +--------+ 0 |
+//            |            |               |  0   0   0 |
+//            +------------+               +------------+
+//
+// Resizing is to size × size by area averaging. Only the pixels that a crop shows are computed.
 #include "cuda/cut.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 
 #include "cuda/launch.cuh"
@@ -8,7 +28,13 @@
 namespace poem::cuda {
 namespace {
 
-// Output pixel i of a resized axis covers [i·coarse, (i+1)·coarse), source pixel k is [k·fine, (k+1)·fine).
+struct __align__(16) Place {
+  int image, top, left, mirrored;
+};
+
+// One axis of an image that is resized. In units in which both kinds of pixels have whole lengths, output
+// pixel i covers [i·coarse, (i+1)·coarse) and source pixel k covers [k·fine, (k+1)·fine). first() to last() −
+// 1 are the source pixels that output pixel i overlaps, and weight() by how much.
 struct Axis {
   int coarse, fine;
   Axis(int length, int size) : coarse(length / std::gcd(length, size)), fine(size / std::gcd(length, size)) {}
@@ -30,18 +56,18 @@ __device__ uint8_t average(const uint8_t* plane, int width, const Axis& rows, co
   return static_cast<uint8_t>(sum / total);
 }
 
-__global__ void cut_kernel(CutImages images, const int4* places, int64_t pixels, int size, Axis rows,
+__global__ void cut_kernel(CutImages images, const Place* places, int64_t pixels, int size, Axis rows,
                            Axis columns, uint8_t* out) {
   const int height = images.resize ? size : images.height, width = images.resize ? size : images.width;
   const int64_t plane = static_cast<int64_t>(images.height) * images.width;
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < pixels;
        i += int64_t{gridDim.x} * blockDim.x) {
     const int column = i % size, row = i / size % size, channel = i / (size * size) % images.channels;
-    const int4 place = places[i / (int64_t{size} * size * images.channels)];
-    const int y = row + place.y, x = (place.w != 0 ? size - 1 - column : column) + place.z;
+    const Place place = places[i / (int64_t{size} * size * images.channels)];
+    const int y = row + place.top, x = (place.mirrored != 0 ? size - 1 - column : column) + place.left;
     uint8_t value = 0;
     if (y >= 0 && y < height && x >= 0 && x < width) {
-      const uint8_t* from = images.pixels + (int64_t{place.x} * images.channels + channel) * plane;
+      const uint8_t* from = images.pixels + (int64_t{place.image} * images.channels + channel) * plane;
       value = images.resize ? average(from, images.width, rows, columns, y, x) : from[y * images.width + x];
     }
     out[i] = value;
@@ -56,7 +82,7 @@ void cut(const CutImages& images, const int32_t* places, int64_t count, int size
   const int64_t pixels = count * images.channels * size * size;
   const auto grid =
       static_cast<int>(std::min<int64_t>((pixels + kThreads - 1) / kThreads, 16 * multiprocessors()));
-  cut_kernel<<<grid, kThreads, 0, stream>>>(images, reinterpret_cast<const int4*>(places), pixels, size,
+  cut_kernel<<<grid, kThreads, 0, stream>>>(images, reinterpret_cast<const Place*>(places), pixels, size,
                                             Axis(images.height, size), Axis(images.width, size), out);
   check_launch("cut");
 }

@@ -1,5 +1,7 @@
-// Crops out of images that lie on a GPU: the same pixels as cut() of data/augment.h gives, without colour
+// Crops of images that lie on a GPU: the same pixels as those of cut() in data/augment.h, without colour
 // jitter.
+//
+//   cut({pixels, 3, 64, 64, /*resize=*/false}, places, 128, 32, out, stream);
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -10,10 +12,10 @@ namespace poem::cuda {
 struct CutImages {
   const uint8_t* pixels;  // N×C×H×W
   int channels, height, width;
-  bool resize;  // to size×size by area averaging before cutting
+  bool resize;  // to size × size, by area averaging, before the crops are cut
 };
 
-// places: count × 4 as crop_places() has them. out: count × C × size × size.
+// places: count × 4, each image, top, left and whether mirrored. out: count × C × size × size.
 void cut(const CutImages& images, const int32_t* places, int64_t count, int size, uint8_t* out,
          cudaStream_t stream);
 

@@ -39,81 +39,81 @@ class Arena {
   at::Tensor zeros_;
 };
 
-// One pass through a block: its buffers, and the kernels in order.
+// One pass through a block: its memory, and the calls of its kernels in order.
 class Pass {
  public:
   Pass(std::vector<LayerTensors> layers, NormTensors norm, const at::Tensor& x, Window window, bool training)
       : layers_(std::move(layers)), norm_(std::move(norm)), window_(window), training_(training) {
     inputs_ = static_cast<int>(x.size(1));
     channels_ = inputs_ + kGrowth * static_cast<int>(layers_.size());
-    block_ = {nullptr,
-              static_cast<int>(x.size(0)),
-              static_cast<int>(x.size(2)),
-              static_cast<int>(x.size(3)),
-              (channels_ + 15) / 16 * 16,  // rows of whole sectors of 32 bytes
-              nullptr};
-    buffer_ = at::empty({int64_t{block_.pixels()} * block_.stride + kChunk}, x.options());
-    block_.x = bits(buffer_);
+    buffer_ = {nullptr,
+               static_cast<int>(x.size(0)),
+               static_cast<int>(x.size(2)),
+               static_cast<int>(x.size(3)),
+               round_up(channels_, 16),  // rows of whole sectors of 32 bytes
+               nullptr};
+    storage_ = at::empty({int64_t{buffer_.pixels()} * buffer_.stride + kChunk}, x.options());
+    buffer_.x = bits(storage_);
     int64_t weights = 0;
     for (size_t i = 0; i < layers_.size(); ++i) {
-      weight_places_.push_back(weights);
-      weights += rounded_weights(channels_before(i));
+      weight_offsets_.push_back(weights);
+      weights += rounded_weight_count(channels_before(i));
     }
     weights_ = at::empty({weights}, x.options());
     if (!training) return;
     if (at::globalContext().deterministicCuDNN()) {  // then our sums too are the same every time
-      rows_ = at::empty({row_floats(channels_)}, x.options().dtype(at::kFloat));
-      block_.rows = rows_.data_ptr<float>();
+      partial_sums_ = at::empty({partial_sum_count(channels_)}, x.options().dtype(at::kFloat));
+      buffer_.partial_sums = partial_sums_.data_ptr<float>();
     }
-    first_ = sums_.reserve(channels_);
-    second_ = sums_.reserve(channels_);
-    for (size_t i = 0; i < layers_.size(); ++i) middle_sums_.push_back(sums_.reserve(2 * kBottleneck));
+    x_offset_ = sums_.reserve(channels_);
+    x_squared_offset_ = sums_.reserve(channels_);
+    for (size_t i = 0; i < layers_.size(); ++i)
+      bottleneck_sum_offsets_.push_back(sums_.reserve(2 * kBottleneck));
     sums_.allocate(x);
   }
 
   at::Tensor forward(const at::Tensor& x) {
     const auto stream = c10::cuda::getCurrentCUDAStream();
     round_all_weights(stream);
-    copy_in(block_, bits(x), inputs_, training_ ? sums_of(0) : Sums{nullptr, nullptr}, stream);
+    copy_in(buffer_, bits(x), inputs_, training_ ? sums_of(0) : Sums{nullptr, nullptr}, stream);
     for (size_t i = 0; i < layers_.size(); ++i) {
       const Layer layer = arguments(i);
       if (!training_) {
-        infer_layer(block_, layer, stream);
+        infer_layer(buffer_, layer, stream);
         continue;
       }
-      middle_.push_back(at::empty({int64_t{block_.pixels()} * kBottleneck}, buffer_.options()));
-      forward_conv1(block_, layer, bits(middle_[i]), middle_sums(i), stream);
-      forward_conv2(block_, layer, bits(middle_[i]), sums_of(layer.channels), stream);
+      bottlenecks_.push_back(at::empty({int64_t{buffer_.pixels()} * kBottleneck}, storage_.options()));
+      forward_conv1(buffer_, layer, bits(bottlenecks_[i]), bottleneck_sums(i), stream);
+      forward_conv2(buffer_, layer, bits(bottlenecks_[i]), sums_of(layer.channels), stream);
     }
     const at::Tensor y = output();
-    y.scalar_type() == at::kFloat ? pool(block_, pooling(), y.data_ptr<float>(), stream)
-                                  : pool(block_, pooling(), bits(y), stream);
+    y.scalar_type() == at::kFloat ? pool(buffer_, pooling(), y.data_ptr<float>(), stream)
+                                  : pool(buffer_, pooling(), bits(y), stream);
     if (training_) update_statistics(stream);
     return y;
   }
 
-  // The gradients of x and, layer by layer, of norm1, conv1, norm2, conv2, and at last of the norm behind the
-  // block.
+  // Returns the gradients of x and, layer by layer, of norm1, conv1, norm2, conv2, then of the norm behind
+  // the block.
   std::vector<at::Tensor> backward(const at::Tensor& output_gradient) {
     const auto stream = c10::cuda::getCurrentCUDAStream();
     reserve_gradients();
-    const at::Tensor gradient = at::empty_like(buffer_), middle_gradient = at::empty_like(middle_[0]);
-    const NormGradient last{gradients_.at(norm_places_.back().first),
-                            gradients_.at(norm_places_.back().second)};
+    const at::Tensor gradient = at::empty_like(storage_),
+                     bottleneck_gradient = at::empty_like(bottlenecks_[0]);
+    const NormGradient last = norm_gradient(2 * layers_.size());
     output_gradient.scalar_type() == at::kFloat
-        ? pool_backward(block_, pooling(), output_gradient.data_ptr<float>(), bits(gradient), last, stream)
-        : pool_backward(block_, pooling(), bits(output_gradient), bits(gradient), last, stream);
+        ? pool_backward(buffer_, pooling(), output_gradient.data_ptr<float>(), bits(gradient), last, stream)
+        : pool_backward(buffer_, pooling(), bits(output_gradient), bits(gradient), last, stream);
     for (size_t i = layers_.size(); i-- > 0;) {
       const Layer layer = arguments(i);
       const NormGradient norm1 = norm_gradient(2 * i), norm2 = norm_gradient(2 * i + 1);
-      backward_conv2(block_, layer, bits(middle_[i]), bits(gradient), written(layer.channels),
-                     later(i + 1, layer.channels), bits(middle_gradient), norm2,
-                     gradients_.at(conv_places_[i].second), stream);
-      backward_conv1(block_, layer, bits(middle_[i]), bits(middle_gradient), norm2, bits(gradient), norm1,
-                     gradients_.at(conv_places_[i].first), stream);
+      backward_conv2(buffer_, layer, bits(bottlenecks_[i]), bits(gradient), readers(i + 1, layer.channels),
+                     bits(bottleneck_gradient), norm2, gradients_.at(conv_offsets_[i].conv2), stream);
+      backward_conv1(buffer_, layer, bits(bottlenecks_[i]), bits(bottleneck_gradient), norm2, bits(gradient),
+                     norm1, gradients_.at(conv_offsets_[i].conv1), stream);
     }
-    const at::Tensor input_gradient = empty_image(inputs_, block_.height, block_.width, at::kBFloat16);
-    copy_out(block_, bits(gradient), written(0), later(0, 0), inputs_, bits(input_gradient), stream);
+    const at::Tensor input_gradient = empty_image(inputs_, buffer_.height, buffer_.width, at::kBFloat16);
+    copy_out(buffer_, bits(gradient), readers(0, 0), inputs_, bits(input_gradient), stream);
     return named_gradients(input_gradient);
   }
 
@@ -128,28 +128,36 @@ class Pass {
   }
 
  private:
+  struct NormOffsets {  // in gradients_
+    int64_t weight, bias;
+  };
+  struct ConvOffsets {
+    int64_t conv1, conv2;
+  };
+
   at::Tensor empty_image(int64_t channels, int64_t height, int64_t width, at::ScalarType type) const {
-    return at::empty({block_.images, channels, height, width}, buffer_.options().dtype(type),
+    return at::empty({buffer_.images, channels, height, width}, storage_.options().dtype(type),
                      at::MemoryFormat::ChannelsLast);
   }
   at::Tensor output() const {
-    const bool whole = window_.height == block_.height && window_.width == block_.width;
-    return empty_image(channels_, block_.height / window_.height, block_.width / window_.width,
+    const bool whole = window_.height == buffer_.height && window_.width == buffer_.width;
+    return empty_image(channels_, buffer_.height / window_.height, buffer_.width / window_.width,
                        whole ? at::kFloat : at::kBFloat16);
   }
   int channels_before(size_t layer) const { return inputs_ + kGrowth * static_cast<int>(layer); }
-  float pixel_count() const { return static_cast<float>(block_.pixels()); }
-  Sums sums_of(int channel) const { return {sums_.at(first_ + channel), sums_.at(second_ + channel)}; }
-  Sums middle_sums(size_t i) const {
-    return {sums_.at(middle_sums_[i]), sums_.at(middle_sums_[i] + kBottleneck)};
+  float pixel_count() const { return static_cast<float>(buffer_.pixels()); }
+  Sums sums_of(int channel) const {
+    return {sums_.at(x_offset_ + channel), sums_.at(x_squared_offset_ + channel)};
+  }
+  Sums bottleneck_sums(size_t i) const {
+    return {sums_.at(bottleneck_sum_offsets_[i]), sums_.at(bottleneck_sum_offsets_[i] + kBottleneck)};
   }
 
   Norm arguments(const NormTensors& norm, Sums sums) const {
-    Norm n{norm.weight.data_ptr<float>(), norm.bias.data_ptr<float>(), sums.first, sums.second,
-           pixel_count()};
+    Norm n{norm.weight.data_ptr<float>(), norm.bias.data_ptr<float>(), sums.x, sums.x_squared, pixel_count()};
     if (!training_) {
-      n.first = norm.running_mean.data_ptr<float>();
-      n.second = norm.running_variance.data_ptr<float>();
+      n.first_moment = norm.running_mean.data_ptr<float>();
+      n.second_moment = norm.running_variance.data_ptr<float>();
       n.count = 0;
     }
     return n;
@@ -158,21 +166,21 @@ class Pass {
     const LayerTensors& l = layers_[i];
     const Sums none{nullptr, nullptr};
     const int channels = channels_before(i);
-    const Bf16 *conv1 = bits(weights_) + weight_places_[i],
-               *conv2_back = conv1 + rounded_weights(channels) - kConv2;
+    const Bf16 *conv1 = bits(weights_) + weight_offsets_[i],
+               *conv2_transposed = conv1 + rounded_weight_count(channels) - kConv2Weights;
     return {channels,
             arguments(l.norm1, training_ ? sums_of(0) : none),
-            arguments(l.norm2, training_ ? middle_sums(i) : none),
+            arguments(l.norm2, training_ ? bottleneck_sums(i) : none),
             conv1,
-            conv2_back - kConv2,
-            conv2_back};
+            conv2_transposed - kConv2Weights,
+            conv2_transposed};
   }
   void round_all_weights(cudaStream_t stream) const {
-    std::vector<Weights> all;
+    std::vector<LayerWeights> all;
     for (size_t i = 0; i < layers_.size(); ++i) {
       const LayerTensors& l = layers_[i];
       all.push_back({channels_before(i), l.conv1.data_ptr<float>(), l.conv2.data_ptr<float>(),
-                     arguments(l.norm2, {nullptr, nullptr}), bits(weights_) + weight_places_[i]});
+                     arguments(l.norm2, {nullptr, nullptr}), bits(weights_) + weight_offsets_[i]});
     }
     round_weights(all.data(), static_cast<int>(all.size()), !training_, stream);
   }
@@ -180,21 +188,15 @@ class Pass {
     return {channels_, static_cast<int>(window_.height), static_cast<int>(window_.width),
             arguments(norm_, training_ ? sums_of(0) : Sums{nullptr, nullptr})};
   }
-  // Channels from `channel` on, for what only asks for mean and variance.
-  Norm written(int channel) const {
-    const Sums sums = sums_of(channel);
-    return {nullptr, nullptr, sums.first, sums.second, pixel_count()};
-  }
-
   void update_statistics(cudaStream_t stream) const {
-    std::vector<Running> norms;
+    std::vector<RunningStatistics> norms;
     const auto add = [&](const NormTensors& norm, Sums sums) {
-      norms.push_back({norm.running_mean.data_ptr<float>(), norm.running_variance.data_ptr<float>(),
-                       sums.first, sums.second, static_cast<int>(norm.weight.size(0))});
+      norms.push_back({norm.running_mean.data_ptr<float>(), norm.running_variance.data_ptr<float>(), sums,
+                       static_cast<int>(norm.weight.size(0))});
     };
     for (size_t i = 0; i < layers_.size(); ++i) {
       add(layers_[i].norm1, sums_of(0));
-      add(layers_[i].norm2, middle_sums(i));
+      add(layers_[i].norm2, bottleneck_sums(i));
     }
     add(norm_, sums_of(0));
     update_running(norms.data(), static_cast<int>(norms.size()), pixel_count(), stream);
@@ -202,31 +204,34 @@ class Pass {
 
   void reserve_gradients() {
     gradients_ = Arena();
-    norm_places_.clear();
-    conv_places_.clear();
+    norm_offsets_.clear();
+    conv_offsets_.clear();
     const auto norm = [&](const NormTensors& n) {
       const int64_t weight = gradients_.reserve(n.weight.numel());
-      norm_places_.emplace_back(weight, gradients_.reserve(n.bias.numel()));
+      norm_offsets_.push_back({weight, gradients_.reserve(n.bias.numel())});
     };
     for (const LayerTensors& l : layers_) {
       norm(l.norm1);
       norm(l.norm2);
       const int64_t conv1 = gradients_.reserve(l.conv1.numel());
-      conv_places_.emplace_back(conv1, gradients_.reserve(l.conv2.numel()));
+      conv_offsets_.push_back({conv1, gradients_.reserve(l.conv2.numel())});
     }
     norm(norm_);
-    gradients_.allocate(buffer_);
+    gradients_.allocate(storage_);
   }
   NormGradient norm_gradient(size_t i) const {
-    return {gradients_.at(norm_places_[i].first), gradients_.at(norm_places_[i].second)};
+    return {gradients_.at(norm_offsets_[i].weight), gradients_.at(norm_offsets_[i].bias)};
   }
-  // The norms that read `channel` and those behind it: norm1 of the layers from `i` on, and the last.
-  Later later(size_t i, int channel) const {
-    Later list;
-    const auto add = [&](const NormTensors& norm, const NormGradient& sums) {
+  // The BatchNorms that read `channel` and those behind it: norm1 of the layers from `i` on, and the norm
+  // behind the block.
+  NormReaders readers(size_t i, int channel) const {
+    const Sums sums = sums_of(channel);
+    NormReaders list;
+    list.statistics = {nullptr, nullptr, sums.x, sums.x_squared, pixel_count()};
+    const auto add = [&](const NormTensors& norm, const NormGradient& gradient) {
       list.weight[list.count] = norm.weight.data_ptr<float>() + channel;
-      list.weight_sum[list.count] = sums.weight + channel;
-      list.bias_sum[list.count++] = sums.bias + channel;
+      list.weight_gradient[list.count] = gradient.weight + channel;
+      list.bias_gradient[list.count++] = gradient.bias + channel;
     };
     for (; i < layers_.size(); ++i) add(layers_[i].norm1, norm_gradient(2 * i));
     add(norm_, norm_gradient(2 * layers_.size()));
@@ -235,14 +240,14 @@ class Pass {
   std::vector<at::Tensor> named_gradients(const at::Tensor& input_gradient) const {
     std::vector<at::Tensor> all = {input_gradient};
     const auto norm = [&](size_t i, const NormTensors& n) {
-      all.push_back(gradients_.view(norm_places_[i].first, n.weight));
-      all.push_back(gradients_.view(norm_places_[i].second, n.bias));
+      all.push_back(gradients_.view(norm_offsets_[i].weight, n.weight));
+      all.push_back(gradients_.view(norm_offsets_[i].bias, n.bias));
     };
     for (size_t i = 0; i < layers_.size(); ++i) {
       norm(2 * i, layers_[i].norm1);
-      all.push_back(gradients_.view(conv_places_[i].first, layers_[i].conv1));
+      all.push_back(gradients_.view(conv_offsets_[i].conv1, layers_[i].conv1));
       norm(2 * i + 1, layers_[i].norm2);
-      all.push_back(gradients_.view(conv_places_[i].second, layers_[i].conv2));
+      all.push_back(gradients_.view(conv_offsets_[i].conv2, layers_[i].conv2));
     }
     norm(2 * layers_.size(), norm_);
     return all;
@@ -253,16 +258,18 @@ class Pass {
   Window window_;
   bool training_;
   int inputs_, channels_;
-  Block block_{};
-  at::Tensor buffer_;   // the block's channels, one row a pixel
-  at::Tensor rows_;     // Block::rows
-  at::Tensor weights_;  // of all layers, rounded
-  std::vector<int64_t> weight_places_;
-  std::vector<at::Tensor> middle_;  // what conv1 of each layer gave
-  Arena sums_, gradients_;
-  int64_t first_ = 0, second_ = 0;  // places in sums_: Σx and Σx² of every channel
-  std::vector<int64_t> middle_sums_;
-  std::vector<std::pair<int64_t, int64_t>> norm_places_, conv_places_;  // places in gradients_
+  BlockBuffer buffer_{};
+  at::Tensor storage_;       // the memory of buffer_.x
+  at::Tensor partial_sums_;  // the memory of buffer_.partial_sums
+  at::Tensor weights_;       // of all layers, rounded
+  std::vector<int64_t> weight_offsets_;
+  std::vector<at::Tensor> bottlenecks_;  // conv1's output, per layer
+  Arena sums_;
+  int64_t x_offset_ = 0, x_squared_offset_ = 0;  // in sums_: Σx and Σx² of every channel
+  std::vector<int64_t> bottleneck_sum_offsets_;  // in sums_, per layer: Σx, then Σx²
+  Arena gradients_;
+  std::vector<NormOffsets> norm_offsets_;  // norm1 and norm2 of each layer, then the norm behind the block
+  std::vector<ConvOffsets> conv_offsets_;  // per layer
 };
 
 // The step back through a pass, in LibTorch's graph of gradients.
