@@ -1,10 +1,11 @@
 """Runs the commands of a Markdown page and compares what they print with what the page shows.
 
-    console.py PAGE
+    console.py PAGE WORD...
 
 In the page's ```console blocks a line that starts with "$ " is a command, and the lines up to the next command are its
-output. Commands run in the current folder, one after the other. Numbers, durations and spaces may differ. Lines that
-are equal apart from these count as one line that may repeat. A line "…" stands for any lines.
+output. Commands run in the current folder, one after the other. Numbers, durations and spaces may differ, and one WORD
+may stand for another. Lines that are equal apart from these count as one line that may repeat. A line "…" stands for
+any lines.
 """
 import re
 import subprocess
@@ -22,15 +23,16 @@ def steps(page):
     return found
 
 
-def shape(line):
+def shape(line, words):
+    line = re.sub(rf'\b({"|".join(words)})\b', '@', line)
     line = re.sub(r'[-+−]?\d[\d.,]*(e-?\d+)?', '#', line)
     line = re.sub(r'(# h )?(# min )?# s\b', '# s', line)
     return re.sub(r'\s+', ' ', line).strip()
 
 
-def pattern(shown):
+def pattern(shapes):
     text, last = '', None
-    for line in map(shape, shown):
+    for line in shapes:
         if line == '…':
             text += r'(?:.*\n)*'
         elif line != last:
@@ -39,17 +41,18 @@ def pattern(shown):
     return text
 
 
-def main(path):
+def main(path, *words):
     found = steps(open(path, encoding='utf-8').read())
     if not found:
         sys.exit(f'{path} shows no command')
     for command, shown in found:
         done = subprocess.run(['bash', '-c', command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         printed = done.stdout.decode()
-        shapes = ''.join(shape(line) + '\n' for line in printed.splitlines())
-        if done.returncode != 0 or not re.fullmatch(pattern(shown), shapes):
+        expected = pattern([shape(line, words) for line in shown])
+        shapes = ''.join(shape(line, words) + '\n' for line in printed.splitlines())
+        if done.returncode != 0 or not re.fullmatch(expected, shapes):
             sys.exit(f'{command}\nexit code {done.returncode}; it printed:\n{printed}'
                      'the page shows:\n' + '\n'.join(shown))
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])
