@@ -5,11 +5,11 @@
 //   round_weights    conv1, 48 × C           -> conv1, 48 × C rounded up to a multiple of 32 with zeros
 //                    conv2, 12 × 3 × 3 × 48  -> conv2, 16 × 3 × 3 × 48, the last 4 outputs zeros
 //                                            -> conv2_transposed, 48 × 3 × 3 × 16, the same values
-//   update_running   Σx and Σx² of C channels  -> running mean and variance
+//   update_running   Σx and Σx², C each      -> running mean and variance, C each
 //
-// There is no tile, but an order of channels. A product needs of 16 channels four per lane: 2·member, the
-// next one, and these two plus 8 (cuda/tensor_core.cuh). The last dimension of both forms of conv2 has them
-// side by side, so that a lane loads its four at once:
+// There is no tile, but an order of channels. Of 16 channels, a product gives each lane four: 2·member, the
+// next one, and these two plus 8 (cuda/tensor_core.cuh). Both forms of conv2 have these four side by side in
+// their last dimension, so that a lane loads them at once:
 //
 //   position   0  1  2  3    4  5  6  7    8  9 10 11   12 13 14 15
 //   channel    0  1  8  9    2  3 10 11    4  5 12 13    6  7 14 15
@@ -49,9 +49,9 @@ __global__ void round_kernel(WeightsList list, bool fold_norm2) {
       const int at = channel_at(i - conv1);
       if (at < kGrowth * kTaps * kBottleneck) value = layer.conv2[at];
     } else {
-      const int at = i - conv1 - kConv2Weights, out = channel_at(at % kPaddedGrowth),
-                tap = at / kPaddedGrowth % kTaps;
-      const int in = at / (kPaddedGrowth * kTaps);
+      const int at = i - conv1 - kConv2Weights;
+      const int in = at / (kPaddedGrowth * kTaps), tap = at / kPaddedGrowth % kTaps;
+      const int out = channel_at(at % kPaddedGrowth);
       if (out < kGrowth) value = layer.conv2[(out * kTaps + tap) * kBottleneck + in];
     }
     layer.rounded[i] = to_bf16(value);

@@ -27,3 +27,14 @@ done
 for page in "$sources"/docs/*.md; do
   grep -qF "(docs/$(basename "$page"))" "$sources/README.md" || fail "README.md does not lead to $page"
 done
+
+# The map in docs/architecture.md lists every room, and a room includes only itself and the rooms above it.
+rooms=$(sed -n 's/^| `\([a-z]*\)\/` .*/\1/p' "$sources/docs/architecture.md")
+expect_same "$(sort <<<"$rooms")" "$(ls "$sources/src")"
+above=
+for room in $rooms; do
+  above+=${above:+|}$room
+  if grep -rn '^#include "' "$sources/src/$room" | grep -vE "#include \"($above)/"; then
+    fail "src/$room includes a room below it in docs/architecture.md"
+  fi
+done
