@@ -70,6 +70,7 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_mine(app);
   group("Train");
   poem::add_eval(app, common);
+  poem::add_features(app, common);
   poem::add_posthoc(app);
   poem::add_metrics(app);
   group("Judge");

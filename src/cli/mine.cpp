@@ -146,9 +146,10 @@ void add_mine(CLI::App& app) {
   add_posterior_options(*command, *options);
   command->add_flag("--force", options->force, "Replace outputs that exist");
   command->footer(
-      "Features are arrays of floats, rows x features, of one width, from any network's penultimate layer. "
-      "A\n"
-      "draw w of the posterior ranks the pool by -|w.phi|; equal ranks are ordered by row.\n"
+      "Features are arrays of floats, rows x features, of one width, from any network's penultimate layer; "
+      "an\n"
+      ".npz has them as features, such as poem features writes. A draw w of the posterior ranks the pool by\n"
+      "-|w.phi|; equal ranks are ordered by row.\n"
       "Example:\n"
       "  poem mine --id id.npy --outliers out.npy --pool pool.npy --select 50000 --seed 1 --out idx.npy");
   command->callback([options] { run(*options); });

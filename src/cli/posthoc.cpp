@@ -128,8 +128,16 @@ ScoreResults summarise(const std::vector<std::string>& names,
   return results;
 }
 
+// What poem features wrote has labels and the last layer beside the features.
+std::string or_train(const std::string& given, const std::string& train, const std::string& option) {
+  if (!given.empty()) return given;
+  if (fs::path(train).extension() == ".npz") return train;
+  throw Error(option, "is missing", "give it, or as --train a file that poem features wrote");
+}
+
 void run(const Options& options) {
-  const FeaturePaths paths{options.train, options.labels, options.head, options.id,
+  const FeaturePaths paths{options.train, or_train(options.labels, options.train, "--train-labels"),
+                           or_train(options.head, options.train, "--head"), options.id,
                            named_paths("--ood", options.ood)};
   check_file_names("--ood", paths.ood);
   const std::vector<std::string> names = choose_scores(options.score, kPosthocNeeds);
@@ -156,11 +164,13 @@ void add_posthoc(CLI::App& app) {
       ->add_option("--train", options->train, "Features of ID training inputs: all that scores are fitted on")
       ->required()
       ->type_name("F.npy");
-  command->add_option("--train-labels", options->labels, "Their classes: integers from 0")
-      ->required()
+  command
+      ->add_option("--train-labels", options->labels,
+                   "Their classes: integers from 0 (default: labels of --train, if it is an .npz)")
       ->type_name("L.npy");
-  command->add_option("--head", options->head, "The last layer: weight (classes x features) and bias")
-      ->required()
+  command
+      ->add_option("--head", options->head,
+                   "The last layer: weight (classes x features) and bias (default: those of --train)")
       ->type_name("HEAD.npz");
   command->add_option("--id", options->id, "Features of ID test inputs")->required()->type_name("F.npy");
   command->add_option("--ood", options->ood, "Features of OOD test inputs (may be repeated)")
@@ -180,9 +190,11 @@ void add_posthoc(CLI::App& app) {
   command->add_flag("--force", options->force,
                     "Replace what an earlier posthoc left in DIR, and nothing else");
   command->footer(
-      "Features are arrays of floats, rows x features, from any network's penultimate layer. Higher scores\n"
-      "mean ID. docs/scores.md has the formulas.\n"
-      "Example:\n"
+      "Features are arrays of floats, rows x features, from any network's penultimate layer; an .npz has "
+      "them\n"
+      "as features, such as poem features writes. Higher scores mean ID. docs/scores.md has the formulas.\n"
+      "Examples:\n"
+      "  poem posthoc --train train.npz --id id.npz --ood street=street.npz --score all --out scores\n"
       "  poem posthoc --train train.npy --train-labels labels.npy --head head.npz --id test.npy \\\n"
       "    --ood svhn=svhn.npy --ood textures=dtd.npy --score all --out scores");
   command->callback([options] { run(*options); });

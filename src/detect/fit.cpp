@@ -10,18 +10,6 @@
 namespace poem {
 namespace {
 
-// The rows of the network's last layer that belong to the classes.
-Head head_of(const Detector& detector) {
-  const auto classes = static_cast<int64_t>(detector.class_names.size());
-  Head head;
-  if (detector.network->spec().head != "linear") return head;
-  for (const auto& [name, tensor] : detector.network->parameters()) {
-    if (name == "linear.weight") head.weight = tensor.detach().narrow(0, 0, classes).cpu();
-    if (name == "linear.bias") head.bias = tensor.detach().narrow(0, 0, classes).cpu();
-  }
-  return head;
-}
-
 at::Tensor features_of(const Detector& detector, const ImageSet& images) {
   std::vector<at::Tensor> blocks = {at::empty({0, detector.network->feature_count()})};
   detector.for_each_batch(images, [&](const Batch& batch) { blocks.push_back(batch.features); });
@@ -43,6 +31,17 @@ Training training_of(const Detector& detector, const std::optional<IdImages>& im
 }
 
 }  // namespace
+
+Head head_of(const Detector& detector) {
+  const auto classes = static_cast<int64_t>(detector.class_names.size());
+  Head head;
+  if (detector.network->spec().head != "linear") return head;
+  for (const auto& [name, tensor] : detector.network->parameters()) {
+    if (name == "linear.weight") head.weight = tensor.detach().narrow(0, 0, classes).cpu();
+    if (name == "linear.bias") head.bias = tensor.detach().narrow(0, 0, classes).cpu();
+  }
+  return head;
+}
 
 unsigned available(const Detector& detector, const std::optional<IdImages>& images) {
   const auto classes = static_cast<int64_t>(detector.class_names.size());

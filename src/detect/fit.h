@@ -17,6 +17,9 @@ struct IdImages {
   ImageSet held_out;  // not defined, or ID images it was not trained on
 };
 
+// The rows of the network's last layer that belong to the classes; not defined where it is not linear.
+Head head_of(const Detector& detector);
+
 // The sum of Needs that a detector and these images meet.
 unsigned available(const Detector& detector, const std::optional<IdImages>& images);
 

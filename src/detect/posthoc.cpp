@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "core/array_file.h"
 #include "core/error.h"
 #include "core/finite.h"
 #include "core/npy.h"
@@ -43,7 +44,7 @@ Head read_head(const std::string& path) {
 }
 
 at::Tensor read_labels(const std::string& path, int64_t rows, int64_t classes) {
-  const at::Tensor labels = read_npy(path);
+  const at::Tensor labels = read_array(path, "labels");
   if (labels.dim() != 1 || labels.is_floating_point() || labels.scalar_type() == at::kBool) {
     throw Error(path, fmt::format("holds {} dimensions of {}", labels.dim(), numpy_type(labels)),
                 "one integer a training row is needed");

@@ -31,7 +31,7 @@ struct FeatureData {
   std::vector<std::pair<std::string, at::Tensor>> ood;
 };
 
-// Features as read_features() takes them; labels integers from 0 to K − 1; the head an .npz with `weight`
+// Features as read_features() takes them; labels integers from 0 to K − 1, of an .npz `labels`; the head an .npz with `weight`
 // (K×m) and `bias` (K). What is not finite or does not fit together is an Error.
 FeatureData read_feature_data(const FeaturePaths& paths);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/array_file.h"
 #include "core/error.h"
 #include "core/finite.h"
 #include "core/npy.h"
@@ -52,7 +53,7 @@ std::vector<int64_t> nearest_the_boundary(const at::Tensor& logits, int64_t sele
 }  // namespace
 
 at::Tensor read_features(const std::string& path, int64_t width) {
-  const at::Tensor features = read_npy(path);
+  const at::Tensor features = read_array(path, "features");
   if (features.dim() != 2 || !features.is_floating_point()) {
     throw Error(path, fmt::format("holds {} dimensions of {}", features.dim(), numpy_type(features)),
                 "rows × features as floats are needed");

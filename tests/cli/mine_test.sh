@@ -46,7 +46,7 @@ expect_error wide.npy "2 features a row, not 1" -- "${mine[@]::7}" --id id.npy -
 huge='\x9c\x75\x00\x88\x3c\xe4\x37\x7e' # 1e300: its square is no float64
 npy huge.npy '<f8' '1, 1' "$huge"
 expect_error "huge.npy, out.npy" "feature 0 is degenerate" "rescale" -- "${mine[@]}" --id huge.npy --pool pool.npy
-expect_error post.npz "archive of arrays" numpy.save -- "${mine[@]}" --id post.npz --pool pool.npy
+expect_error post.npz "no array 'features'" "covariance, mean and weights" -- "${mine[@]}" --id post.npz --pool pool.npy
 expect_error flat.npy "1 dimensions" -- "${mine[@]}" --id flat.npy --pool pool.npy
 expect_error whole.npy "2 dimensions of int32" -- "${mine[@]}" --id whole.npy --pool pool.npy
 expect_error none.npy "0 × 1" -- "${mine[@]}" --id none.npy --pool pool.npy

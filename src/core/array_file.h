@@ -1,0 +1,15 @@
+// One array from a file that may hold several.
+//
+//   at::Tensor features = read_array("photos.npz", "features");   // the array of this name
+//   at::Tensor same = read_array("photos.npy", "features");       // a .npy has no other
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace poem {
+
+// An .npz without this array is a poem::Error that lists those it has; else as read_npy() and read_npz().
+at::Tensor read_array(const std::string& path, const std::string& name);
+
+}  // namespace poem
