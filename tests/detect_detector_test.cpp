@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/file.h"
 #include "core/safetensors.h"
@@ -155,6 +156,64 @@ TEST(Detector, WhatIsNoDetectorIsAnError) {
   expect(other, {"changed", "has shape", "another network"});
   folder.put("text", "hello there, I am text");
   expect_error([&] { Detector::load(folder / "text"); }, {"text", "safetensors"});
+}
+
+// Everything here would be built, or believed, before the first tensor is compared.
+TEST(Detector, ADescriptionThatDoesNotFitItsTensorsIsAnError) {
+  TemporaryFolder folder;
+  small_detector().save(folder / "d");
+  const TensorFile file = read_safetensors(folder / "d");
+  const auto expect = [&](const char* pointer, const nlohmann::json& value, std::vector<std::string> words) {
+    TensorFile other = file;
+    auto about = nlohmann::json::parse(other.metadata["detector"]);
+    about[nlohmann::json::json_pointer(pointer)] = value;
+    other.metadata["detector"] = about.dump();
+    write_safetensors(folder / "changed", other);
+    words.push_back(folder / "changed");
+    expect_error([&] { Detector::load(folder / "changed"); }, words);
+  };
+  expect("/network/width", 2, {"tensor 'block1.layer1.conv1.weight' has shape", "another network"});
+  expect("/network/width", 1000000, {"tensor 'block1.layer1.conv1.weight' has shape", "16000000"});
+  expect("/network/width", -1, {"network.width", "is -1"});
+  expect("/network/width", 1.5, {"width", "1.5", "whole number"});
+  expect("/network/depth", 6000004, {"has no tensor 'block1.layer2.norm1.weight'"});
+  expect("/network/depth", 7, {"description is damaged", "network.depth", "7 is not 6n+4"});
+  expect("/network/classes", 9000000, {"tensor 'linear.weight' has shape", "9000000"});
+  expect("/network/classes", uint64_t{1} << 63, {"network.classes"});
+  expect("/network/pixels", -4, {"network.pixels", "is -4"});
+  expect("/network/head", "density", {"tensor 'linear.weight' has shape"});
+  expect("/network/mean", {1.0}, {"network.mean", "1 values", "3 channels"});
+  expect("/network/name", "densnet", {"description is damaged", "'densnet'", "nearest is 'densenet'"});
+  expect("/score", "enrgy", {"description is damaged", "'enrgy'"});
+  expect("/size", 1000000000, {"size", "1000000000", "1 to 4096"});
+  expect("/size", 0, {"size", "is 0"});
+  expect("/class_names", std::vector<std::string>(9, "x"), {"9 names", "8 outputs"});
+  expect("/class_names", std::vector<std::string>(), {"0 names"});
+  expect("/threshold", "low", {"description is damaged"});
+}
+
+TEST(Detector, TensorsOfAnotherTypeOrNotFiniteAreAnError) {
+  TemporaryFolder folder;
+  Detector detector = small_detector();
+  detector.score = make_score("ash");
+  Training training;
+  training.head = {at::rand({8, 64}), at::rand({8})};
+  detector.score->fit(training);
+  detector.save(folder / "d");
+  const TensorFile file = read_safetensors(folder / "d");
+  EXPECT_NO_THROW(Detector::load(folder / "d"));
+  const auto expect = [&](const std::string& name, const at::Tensor& tensor, std::vector<std::string> words) {
+    TensorFile other = file;
+    other.tensors[name] = tensor;
+    write_safetensors(folder / "changed", other);
+    words.push_back(folder / "changed");
+    words.push_back("'" + name + "'");
+    expect_error([&] { Detector::load(folder / "changed"); }, words);
+  };
+  const at::Tensor bias = file.tensor("linear.bias");
+  expect("linear.bias", bias.to(at::kDouble), {"type Double"});
+  expect("linear.bias", bias / 0, {"not finite"});
+  expect("score.bias", bias * std::nan(""), {"not finite"});
 }
 
 double naive_auroc(const std::vector<float>& id, const std::vector<float>& ood) {

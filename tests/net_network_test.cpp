@@ -145,7 +145,7 @@ TEST(Network, RefusesWhatCannotBeBuilt) {
   EXPECT_EQ(error_of(wideresnet(4, 1)), "network.depth: 4 is not 6n+4 (valid near it: 10, 16)");
   EXPECT_EQ(error_of(wideresnet(-3, 1)), "network.depth: -3 is not 6n+4 (valid near it: 10, 16)");
   EXPECT_EQ(error_of(densenet(10, 0)), "network.growth: is 0 (give at least 1)");
-  EXPECT_EQ(error_of(densenet(10, 4, 0)), "network.classes: is 0 (give at least 1)");
+  EXPECT_EQ(error_of(densenet(10, 4, 0)), "network.classes: is 0 (give 1 to 16777216)");
   EXPECT_EQ(error_of(mlp({})), "network.hidden: is empty (give at least one layer's width)");
   EXPECT_EQ(error_of(mlp({8, 0})), "network.hidden: is 0 (give at least 1)");
   NetworkSpec spec = densenet(10);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/safetensors.h"
 #include "core/text.h"
 #include "core/version.h"
@@ -30,18 +31,23 @@ json to_json(const NetworkSpec& s) {
           {"std", s.std}};
 }
 
+int64_t whole_number(const json& j, const char* key) {
+  if (!j.at(key).is_number_integer()) throw Error(key, "is " + j.at(key).dump() + ", not a whole number");
+  return j.at(key).get<int64_t>();
+}
+
 NetworkSpec network_from(const json& j) {
   NetworkSpec s;
   j.at("name").get_to(s.name);
-  j.at("depth").get_to(s.depth);
-  j.at("growth").get_to(s.growth);
-  j.at("width").get_to(s.width);
+  s.depth = whole_number(j, "depth");
+  s.growth = whole_number(j, "growth");
+  s.width = whole_number(j, "width");
   j.at("hidden").get_to(s.hidden);
-  j.at("channels").get_to(s.channels);
-  j.at("pixels").get_to(s.pixels);
-  j.at("classes").get_to(s.classes);
+  s.channels = whole_number(j, "channels");
+  s.pixels = whole_number(j, "pixels");
+  s.classes = whole_number(j, "classes");
   j.at("head").get_to(s.head);
-  j.at("components").get_to(s.components);
+  s.components = whole_number(j, "components");
   j.at("init").get_to(s.init);
   j.at("mean").get_to(s.mean);
   j.at("std").get_to(s.std);
@@ -56,6 +62,29 @@ std::string remedy_for(const std::string& path) {
          shell_quoted(folder.empty() ? "." : folder.string());
 }
 
+// A network may have more outputs than there are classes, never fewer.
+void check_classes(const Detector& detector) {
+  const auto names = static_cast<int64_t>(detector.class_names.size());
+  const int64_t outputs = detector.network->spec().classes;
+  if (names < 1 || (detector.network->classifies() && names > outputs))
+    throw Error("class_names", fmt::format("has {} names for a network of {} outputs", names, outputs));
+}
+
+// All but what the score was fitted to.
+Detector describe(const json& about, const TensorFile& file) {
+  constexpr int64_t kLargest = 4096;  // what images can be resized to
+  Detector detector;
+  detector.score = make_score(about.at("score").get<std::string>());
+  about.at("class_names").get_to(detector.class_names);
+  detector.size = whole_number(about, "size");
+  if (detector.size < 1 || detector.size > kLargest)
+    throw Error("size", fmt::format("is {}, not 1 to {}", detector.size, kLargest));
+  if (!about.at("threshold").is_null()) detector.threshold = about.at("threshold").get<double>();
+  detector.network = make_network(network_from(about.at("network")), Weights(file, ""));
+  check_classes(detector);
+  return detector;
+}
+
 // What was saved for the score must be able to take a batch such as the network gives: one is made up.
 void check_score_fits(const Detector& detector, const std::string& path) {
   const at::NoGradGuard no_grad;
@@ -63,10 +92,15 @@ void check_score_fits(const Detector& detector, const std::string& path) {
   const int64_t outputs = network.spec().classes, size = detector.size,
                 classes = network.classifies() ? static_cast<int64_t>(detector.class_names.size()) : 0;
   network.train(false);
+  at::Tensor pixels;
+  if (needs(detector.score->name(), kNetwork)) {
+    check_memory(path, static_cast<uint64_t>(sizeof(float) * network.spec().channels * size * size),
+                 remedy_for(path));
+    pixels = at::zeros({1, network.spec().channels, size, size});
+  }
   try {
     const Batch batch{at::arange(classes, at::kFloat).unsqueeze(0), at::zeros({1, outputs - classes}),
-                      at::zeros({1, network.feature_count()}),
-                      at::zeros({1, network.spec().channels, size, size}), &network};
+                      at::zeros({1, network.feature_count()}), pixels, &network};
     if ((*detector.score)(batch).numel() == 1) return;
   } catch (const std::exception&) {  // LibTorch's complaints about shapes and types
   }
@@ -137,18 +171,17 @@ Detector Detector::load(const std::string& path) {
   if (const auto& format = file.text("format"); format != kFormat) {
     throw Error(path, "is of format '" + format + "'", fmt::format("this poem reads {}", kFormat));
   }
+  const std::string& text = file.text("detector");
   Detector detector;
   try {
-    const json about = json::parse(file.text("detector"));
-    detector.network = make_network(network_from(about.at("network")), 0);
-    detector.score = make_score(about.at("score").get<std::string>());
-    about.at("class_names").get_to(detector.class_names);
-    about.at("size").get_to(detector.size);
-    if (!about.at("threshold").is_null()) detector.threshold = about.at("threshold").get<double>();
+    detector = describe(json::parse(text), file);
   } catch (const json::exception& e) {
     throw Error(path, std::string("its description is damaged: ") + e.what(), remedy_for(path));
+  } catch (const Error& e) {
+    const std::string what = e.what();
+    if (what.rfind(path, 0) == 0) throw;  // a tensor that does not fit names the file already
+    throw Error(path, "its description is damaged: " + what, remedy_for(path));
   }
-  load_weights(*detector.network, "", file);
   detector.score->load(file, kScorePrefix);
   check_score_fits(detector, path);
   return detector;

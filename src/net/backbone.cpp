@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "net/weights.h"
 #ifdef POEM_HAS_CUDA
 #include "cuda/autocast.h"
 #endif
@@ -34,9 +35,9 @@ void check_depth(int64_t depth) {
               fmt::format("valid near it: {}, {}", below, below + 6));
 }
 
-Backbone::Backbone(const NetworkSpec& spec, uint64_t seed)
+Backbone::Backbone(const NetworkSpec& spec, const Weights& weights)
     : Network(spec),
-      seed_(seed),
+      weights_(weights),
       mean_(per_channel("network.mean", spec.mean, spec.channels)),
       std_(per_channel("network.std", spec.std, spec.channels)) {
   for (double std : spec.std)
@@ -109,8 +110,7 @@ Conv Backbone::conv(const std::string& name, int64_t in, int64_t out, int64_t ke
 BatchNorm Backbone::batch_norm(const std::string& name, int64_t channels) {
   return {parameter(name + ".weight", {channels}, [](Stream&) { return 1.0; }),
           parameter(name + ".bias", {channels}, [](Stream&) { return 0.0; }),
-          buffer(name + ".running_mean", at::zeros({channels})),
-          buffer(name + ".running_var", at::ones({channels}))};
+          buffer(name + ".running_mean", channels, 0), buffer(name + ".running_var", channels, 1)};
 }
 
 Linear Backbone::linear(const std::string& name, int64_t in, int64_t out) {
@@ -122,18 +122,24 @@ Linear Backbone::linear(const std::string& name, int64_t in, int64_t out) {
 
 at::Tensor Backbone::parameter(const std::string& name, at::IntArrayRef sizes,
                                const std::function<double(Stream&)>& value) {
-  Stream stream(seed_, "init", parameters_.size());
-  at::Tensor tensor = at::empty(sizes);
-  float* out = tensor.data_ptr<float>();
-  for (int64_t i = 0; i < tensor.numel(); ++i) out[i] = static_cast<float>(value(stream));
+  at::Tensor tensor;
+  if (weights_.file) {
+    tensor = stored_tensor(weights_, name, sizes);
+  } else {
+    Stream stream(weights_.seed, "init", parameters_.size());
+    tensor = at::empty(sizes);
+    float* out = tensor.data_ptr<float>();
+    for (int64_t i = 0; i < tensor.numel(); ++i) out[i] = static_cast<float>(value(stream));
+  }
   if (tensor.dim() == 4) tensor = tensor.contiguous(kLayout);
   parameters_.emplace_back(name, tensor.requires_grad_());
   return tensor;
 }
 
-at::Tensor Backbone::buffer(const std::string& name, at::Tensor value) {
-  buffers_.emplace_back(name, value);
-  return value;
+at::Tensor Backbone::buffer(const std::string& name, int64_t channels, double value) {
+  buffers_.emplace_back(name, weights_.file ? stored_tensor(weights_, name, {channels})
+                                            : at::full({channels}, value, at::kFloat));
+  return buffers_.back().second;
 }
 
 }  // namespace poem

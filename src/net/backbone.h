@@ -4,7 +4,7 @@
 //
 //   class Tiny : public Backbone {
 //    public:
-//     Tiny(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
+//     Tiny(const NetworkSpec& spec, const Weights& weights) : Backbone(spec, weights) {
 //       stem_ = conv("stem", spec.channels, 16, 3);
 //       classify(16);
 //     }
@@ -13,8 +13,8 @@
 //     at::Tensor body(const at::Tensor& x) override { return global_average(stage(stem_(x)).relu_()); }
 //     Conv stem_;
 //   };
-//   std::unique_ptr<Network> make_tiny(const NetworkSpec& spec, uint64_t seed) {
-//     return std::make_unique<Tiny>(spec, seed);
+//   std::unique_ptr<Network> make_tiny(const NetworkSpec& spec, const Weights& weights) {
+//     return std::make_unique<Tiny>(spec, weights);
 //   }
 // A declaration and a line in the registry of network.cpp make it known.
 #pragma once
@@ -45,7 +45,7 @@ class Backbone : public Network {
   void use_bf16(bool on) final { bf16_ = on; }
 
  protected:
-  Backbone(const NetworkSpec& spec, uint64_t seed);
+  Backbone(const NetworkSpec& spec, const Weights& weights);
 
   virtual at::Tensor body(const at::Tensor& x) = 0;  // normalised n×C×H×W → n×m; Error where H×W is too small
 
@@ -68,9 +68,9 @@ class Backbone : public Network {
  private:
   at::Tensor parameter(const std::string& name, at::IntArrayRef sizes,
                        const std::function<double(Stream&)>& value);
-  at::Tensor buffer(const std::string& name, at::Tensor value);
+  at::Tensor buffer(const std::string& name, int64_t channels, double value);
 
-  const uint64_t seed_;
+  const Weights weights_;  // while the constructor runs
   bool training_ = true, bf16_ = false;
   std::vector<at::Tensor>* collected_ = nullptr;  // while layers() runs
   at::Tensor mean_, std_;                         // C×1×1

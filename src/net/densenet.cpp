@@ -23,7 +23,7 @@ constexpr int64_t kCachedPixels = 16 * 32 * 32;  // measured: docs/performance.m
 
 class DenseNet : public Backbone {
  public:
-  DenseNet(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
+  DenseNet(const NetworkSpec& spec, const Weights& weights) : Backbone(spec, weights) {
     check_depth(spec.depth);
     if (spec.growth < 1) throw Error("network.growth", fmt::format("is {}", spec.growth), "give at least 1");
     const int64_t layers = (spec.depth - 4) / 6;
@@ -162,8 +162,8 @@ class DenseNet : public Backbone {
 
 }  // namespace
 
-std::unique_ptr<Network> make_densenet(const NetworkSpec& spec, uint64_t seed) {
-  return std::make_unique<DenseNet>(spec, seed);
+std::unique_ptr<Network> make_densenet(const NetworkSpec& spec, const Weights& weights) {
+  return std::make_unique<DenseNet>(spec, weights);
 }
 
 }  // namespace poem

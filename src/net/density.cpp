@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "net/network.h"
+#include "net/weights.h"
 
 namespace poem {
 namespace {
@@ -37,14 +38,17 @@ struct Mixture {
 
 class Density : public Network {
  public:
-  Density(const NetworkSpec& spec, std::unique_ptr<Network> inner, uint64_t seed)
-      : Network(spec), inner_(std::move(inner)), seed_(seed) {
+  Density(const NetworkSpec& spec, std::unique_ptr<Network> inner, const Weights& weights)
+      : Network(spec), inner_(std::move(inner)), seed_(weights.seed) {
     const int64_t dimensions = spec.channels * spec.pixels, k = spec.components;
-    centre_ = at::zeros({dimensions});
-    whiten_ = at::eye(dimensions);
-    for (Mixture* mixture : {&in_, &out_}) {
-      *mixture = {at::zeros({k, dimensions}), at::zeros({k}), at::zeros({k})};
-    }
+    const auto make = [&](const std::string& name, at::IntArrayRef sizes) {
+      return weights.file ? stored_tensor(weights, "density." + name, sizes) : at::zeros(sizes);
+    };
+    centre_ = make("centre", {dimensions});
+    whiten_ = make("whiten", {dimensions, dimensions});
+    if (!weights.file) whiten_.fill_diagonal_(1);
+    in_ = {make("in.means", {k, dimensions}), make("in.log_variances", {k}), make("in.log_weights", {k})};
+    out_ = {make("out.means", {k, dimensions}), make("out.log_variances", {k}), make("out.log_weights", {k})};
     learn(true);
   }
 
@@ -178,8 +182,8 @@ void Density::prepare(const at::Tensor& id_images, const at::Tensor& outlier_ima
 }  // namespace
 
 std::unique_ptr<Network> make_density(const NetworkSpec& spec, std::unique_ptr<Network> inner,
-                                      uint64_t seed) {
-  return std::make_unique<Density>(spec, std::move(inner), seed);
+                                      const Weights& weights) {
+  return std::make_unique<Density>(spec, std::move(inner), weights);
 }
 
 }  // namespace poem

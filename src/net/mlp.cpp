@@ -9,7 +9,7 @@ namespace {
 
 class Mlp : public Backbone {
  public:
-  Mlp(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
+  Mlp(const NetworkSpec& spec, const Weights& weights) : Backbone(spec, weights) {
     if (spec.hidden.empty()) throw Error("network.hidden", "is empty", "give at least one layer's width");
     int64_t in = spec.channels * spec.pixels;
     for (int64_t out : spec.hidden) {
@@ -37,8 +37,8 @@ class Mlp : public Backbone {
 
 }  // namespace
 
-std::unique_ptr<Network> make_mlp(const NetworkSpec& spec, uint64_t seed) {
-  return std::make_unique<Mlp>(spec, seed);
+std::unique_ptr<Network> make_mlp(const NetworkSpec& spec, const Weights& weights) {
+  return std::make_unique<Mlp>(spec, weights);
 }
 
 }  // namespace poem

@@ -8,19 +8,20 @@
 namespace poem {
 
 // One function a backbone, each in a file of its own.
-std::unique_ptr<Network> make_densenet(const NetworkSpec& spec, uint64_t seed);
-std::unique_ptr<Network> make_wideresnet(const NetworkSpec& spec, uint64_t seed);
-std::unique_ptr<Network> make_resnet18(const NetworkSpec& spec, uint64_t seed);
-std::unique_ptr<Network> make_mlp(const NetworkSpec& spec, uint64_t seed);
+std::unique_ptr<Network> make_densenet(const NetworkSpec& spec, const Weights& weights);
+std::unique_ptr<Network> make_wideresnet(const NetworkSpec& spec, const Weights& weights);
+std::unique_ptr<Network> make_resnet18(const NetworkSpec& spec, const Weights& weights);
+std::unique_ptr<Network> make_mlp(const NetworkSpec& spec, const Weights& weights);
 
 // Mixes the outputs of `inner` with densities of the pixels.
-std::unique_ptr<Network> make_density(const NetworkSpec& spec, std::unique_ptr<Network> inner, uint64_t seed);
+std::unique_ptr<Network> make_density(const NetworkSpec& spec, std::unique_ptr<Network> inner,
+                                      const Weights& weights);
 
 namespace {
 
 constexpr int64_t kDensities = 2;  // outputs that the density head adds
 
-const Registry<std::unique_ptr<Network> (*)(const NetworkSpec&, uint64_t)> kNetworks(
+const Registry<std::unique_ptr<Network> (*)(const NetworkSpec&, const Weights&)> kNetworks(
     "network.name", {
                         {"densenet", make_densenet},
                         {"wideresnet", make_wideresnet},
@@ -28,29 +29,34 @@ const Registry<std::unique_ptr<Network> (*)(const NetworkSpec&, uint64_t)> kNetw
                         {"mlp", make_mlp},
                     });
 
-void check_positive(const std::string& key, int64_t value) {
-  if (value < 1) throw Error("network." + key, fmt::format("is {}", value), "give at least 1");
+// Products of two such numbers do not overflow.
+void check_number(const std::string& key, int64_t value) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (value < 1 || value > kMost)
+    throw Error("network." + key, fmt::format("is {}", value), fmt::format("give 1 to {}", kMost));
 }
 
 }  // namespace
 
 std::vector<std::string> network_names() { return kNetworks.names(); }
 
-std::unique_ptr<Network> make_network(const NetworkSpec& spec, uint64_t seed) {
+std::unique_ptr<Network> make_network(const NetworkSpec& spec, const Weights& weights) {
   const auto make = kNetworks.find(spec.name);
-  check_positive("channels", spec.channels);
-  check_positive("classes", spec.classes);
+  check_number("channels", spec.channels);
+  check_number("pixels", spec.pixels);
+  check_number("classes", spec.classes);
+  check_number("components", spec.components);
   if (spec.init != "he" && !(spec.init == "authors" && spec.name == "densenet"))
     throw Error("network.init", fmt::format("'{}' is not an initialisation of {}", spec.init, spec.name),
                 "known: he, and authors for densenet");
-  if (spec.head == "linear" || spec.head == "projection") return make(spec, seed);
+  if (spec.head == "linear" || spec.head == "projection") return make(spec, weights);
   if (spec.head != "density")
     throw Error("network.head", fmt::format("is '{}'", spec.head), "known: linear, projection and density");
   NetworkSpec inner = spec;
   inner.head = "linear";
   inner.classes -= kDensities;
-  check_positive("classes", inner.classes);
-  return make_density(spec, make(inner, seed), seed);
+  check_number("classes", inner.classes);
+  return make_density(spec, make(inner, weights), weights);
 }
 
 }  // namespace poem

@@ -11,6 +11,19 @@
 
 namespace poem {
 
+struct TensorFile;
+
+// Where the tensors of a network come from. A new one's are drawn. A stored one's are those of the file, and
+// as each is compared with the file before it is made, a description that claims more costs nothing.
+struct Weights {
+  Weights(uint64_t seed) : seed(seed) {}  // implicit: make_network(spec, 7)
+  Weights(const TensorFile& file, std::string prefix) : file(&file), prefix(std::move(prefix)) {}
+
+  uint64_t seed = 0;
+  const TensorFile* file = nullptr;  // under `prefix`; only while the network is made
+  std::string prefix;
+};
+
 // What it takes to build a network again; saved with every detector.
 struct NetworkSpec {
   std::string name = "densenet";           // densenet, wideresnet, resnet18, mlp
@@ -73,8 +86,9 @@ class Network {
 
 // Weights are drawn from Stream(seed, "init", parameter index), independent of the outputs' count but for the
 // last layer. BatchNorm starts at weight 1 and bias 0, linear layers uniform in ±1/sqrt(inputs) and bias 0. A
-// new network is in train mode. An unknown name or an impossible depth is a poem::Error.
-std::unique_ptr<Network> make_network(const NetworkSpec& spec, uint64_t seed);
+// new network is in train mode. An unknown name or an impossible depth is a poem::Error, and so is a tensor
+// that the file does not have in the network's shape.
+std::unique_ptr<Network> make_network(const NetworkSpec& spec, const Weights& weights);
 std::vector<std::string> network_names();
 
 }  // namespace poem

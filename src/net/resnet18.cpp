@@ -8,7 +8,7 @@ namespace {
 
 class ResNet18 : public Backbone {
  public:
-  ResNet18(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
+  ResNet18(const NetworkSpec& spec, const Weights& weights) : Backbone(spec, weights) {
     int64_t channels = 64;
     stem_ = conv("stem", spec.channels, channels, 3);
     norm_ = batch_norm("norm", channels);
@@ -67,8 +67,8 @@ class ResNet18 : public Backbone {
 
 }  // namespace
 
-std::unique_ptr<Network> make_resnet18(const NetworkSpec& spec, uint64_t seed) {
-  return std::make_unique<ResNet18>(spec, seed);
+std::unique_ptr<Network> make_resnet18(const NetworkSpec& spec, const Weights& weights) {
+  return std::make_unique<ResNet18>(spec, weights);
 }
 
 }  // namespace poem

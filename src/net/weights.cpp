@@ -7,6 +7,23 @@
 #include "core/error.h"
 
 namespace poem {
+namespace {
+
+void check_stored(const TensorFile& file, const std::string& name, const at::Tensor& stored,
+                  at::IntArrayRef sizes, at::ScalarType type) {
+  const auto fail = [&](const std::string& what, const char* remedy) {
+    throw Error(file.path, "tensor '" + name + "' " + what, remedy);
+  };
+  if (stored.sizes() != sizes)
+    fail(c10::str("has shape ", stored.sizes(), ", expected ", sizes), "it belongs to another network");
+  if (stored.scalar_type() != type)
+    fail(c10::str("has elements of type ", stored.scalar_type(), ", expected ", type),
+         "it was made by something else");
+  if (!at::isfinite(stored).all().item<bool>())
+    fail("holds a value that is not finite", "copy it again, or train anew");
+}
+
+}  // namespace
 
 void store_weights(const Network& network, const std::string& prefix, TensorFile& file) {
   for (const auto& [name, tensor] : network.parameters()) file.tensors[prefix + name] = tensor;
@@ -18,14 +35,16 @@ void load_weights(Network& network, const std::string& prefix, const TensorFile&
   for (const auto& [name, tensor] : network.buffers()) load_tensor(file, prefix + name, tensor);
 }
 
+at::Tensor stored_tensor(const Weights& weights, const std::string& name, at::IntArrayRef sizes) {
+  const at::Tensor& stored = weights.file->tensor(weights.prefix + name);
+  check_stored(*weights.file, weights.prefix + name, stored, sizes, at::kFloat);
+  return stored.clone();
+}
+
 void load_tensor(const TensorFile& file, const std::string& name, at::Tensor target) {
   const at::NoGradGuard no_grad;
   const at::Tensor& stored = file.tensor(name);
-  if (stored.sizes() != target.sizes()) {
-    throw Error(file.path,
-                c10::str("tensor '", name, "' has shape ", stored.sizes(), ", expected ", target.sizes()),
-                "it belongs to another network");
-  }
+  check_stored(file, name, stored, target.sizes(), target.scalar_type());
   target.copy_(stored);
 }
 

@@ -11,7 +11,12 @@ void store_weights(const Network& network, const std::string& prefix, TensorFile
 // A tensor that is missing or of another shape is an Error naming the file.
 void load_weights(Network& network, const std::string& prefix, const TensorFile& file);
 
-// Copies file.tensor(name) into `target`, which keeps its layout and device; an Error if the shapes differ.
+// A copy of the tensor of that name in the file; an Error if it is missing, of another shape or type, or not
+// finite.
+at::Tensor stored_tensor(const Weights& weights, const std::string& name, at::IntArrayRef sizes);
+
+// Copies file.tensor(name) into `target`, which keeps its layout and device; an Error
+// likewise.
 void load_tensor(const TensorFile& file, const std::string& name, at::Tensor target);
 
 }  // namespace poem

@@ -9,7 +9,7 @@ namespace {
 
 class WideResNet : public Backbone {
  public:
-  WideResNet(const NetworkSpec& spec, uint64_t seed) : Backbone(spec, seed) {
+  WideResNet(const NetworkSpec& spec, const Weights& weights) : Backbone(spec, weights) {
     check_depth(spec.depth);
     if (spec.width < 1) throw Error("network.width", fmt::format("is {}", spec.width), "give at least 1");
     int64_t channels = 16;
@@ -65,8 +65,8 @@ class WideResNet : public Backbone {
 
 }  // namespace
 
-std::unique_ptr<Network> make_wideresnet(const NetworkSpec& spec, uint64_t seed) {
-  return std::make_unique<WideResNet>(spec, seed);
+std::unique_ptr<Network> make_wideresnet(const NetworkSpec& spec, const Weights& weights) {
+  return std::make_unique<WideResNet>(spec, weights);
 }
 
 }  // namespace poem
