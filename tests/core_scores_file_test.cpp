@@ -1,6 +1,7 @@
 #include "core/scores_file.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,8 +25,8 @@ class ScoresFile : public testing::Test {
   TemporaryFolder folder_;
 };
 
-using Scores = std::vector<float>;
-constexpr float kInf = std::numeric_limits<float>::infinity();
+using Scores = std::vector<double>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 TEST_F(ScoresFile, TextIsNumbersBetweenWhiteSpace) {
   EXPECT_EQ(read_scores(written("a.txt", "1 2.5\t-3e2\r\n\n  +4  \n-inf")), (Scores{1, 2.5, -300, 4, -kInf}));
@@ -36,6 +37,29 @@ TEST_F(ScoresFile, CsvIsItsLastColumn) {
   EXPECT_EQ(read_scores(written("a.csv", "1\n2\n3\n")), (Scores{1, 2, 3}));
   EXPECT_EQ(read_scores(written("b.csv", "image,score\r\na.png,0.5\r\nb.png, -1 \r\n")), (Scores{0.5, -1}));
   EXPECT_EQ(read_scores(written("c.csv", "score\n1;2\n3\t4")), (Scores{2, 4}));
+}
+
+TEST_F(ScoresFile, EveryFormatKeepsFloat64) {
+  const Scores scores{1 - 1e-12, 1 - 1e-9, 1e300, -1e-300, 0.1};
+  std::string text;
+  for (const double x : scores) text += fmt::format("{}\n", x);
+  EXPECT_EQ(read_scores(written("a.txt", text)), scores);
+  EXPECT_EQ(read_scores(written("a.csv", text)), scores);
+  write_npy(folder_ / "a.npy", at::tensor(scores, at::kDouble));
+  EXPECT_EQ(read_scores(folder_ / "a.npy"), scores);
+  write_npy(folder_ / "a.npy", at::tensor({(1l << 53) - 1, -(1l << 53)}));
+  EXPECT_EQ(read_scores(folder_ / "a.npy"), (Scores{9007199254740991., -9007199254740992.}));
+}
+
+TEST_F(ScoresFile, WhatFloat64CannotHoldIsAnError) {
+  expect_error([&] { read_scores(written("a.txt", "1\n2 1e400\n")); },
+               {"a.txt", "line 2", "1e400", "range of float64", "rescale"});
+  expect_error([&] { read_scores(written("a.csv", "score\n-1e999\n")); }, {"a.csv", "line 2", "-1e999"});
+  expect_error([&] { read_scores(written("a.csv", "1e999\n")); }, {"a.csv", "line 1", "1e999"});
+  expect_error([&] { read_scores(written("a.txt", "1e-400")); }, {"a.txt", "1e-400"});
+  EXPECT_EQ(read_scores(written("a.txt", "0 5e-324 0e-999")), (Scores{0, 5e-324, 0}));
+  write_npy(folder_ / "a.npy", at::tensor({1l, (1l << 53) + 1}));
+  expect_error([&] { read_scores(folder_ / "a.npy"); }, {"a.npy", "index 1", "9007199254740993", "2^53"});
 }
 
 TEST_F(ScoresFile, NpyOfAnyType) {

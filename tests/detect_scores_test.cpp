@@ -539,6 +539,7 @@ TEST(Scores, WhatIsMissingIsNamed) {
 TEST(Scores, ToFloatsKeepsTheOrderOfStridedRows) {
   EXPECT_EQ(to_floats(at::arange(6).view({3, 2}).select(1, 1)), (std::vector<float>{1, 3, 5}));
   EXPECT_TRUE(to_floats(at::empty({0})).empty());
+  EXPECT_EQ(to_doubles(at::tensor({1 - 1e-12}, at::kDouble)), (std::vector<double>{1 - 1e-12}));
 }
 
 TEST(Percentile, EqualsSorting) {

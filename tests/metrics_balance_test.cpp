@@ -10,9 +10,9 @@
 namespace poem {
 namespace {
 
-std::vector<float> ramp(int count, float first) {
-  std::vector<float> scores(count);
-  for (int i = 0; i < count; ++i) scores[i] = first + static_cast<float>(i);
+std::vector<double> ramp(int count, double first) {
+  std::vector<double> scores(count);
+  for (int i = 0; i < count; ++i) scores[i] = first + static_cast<double>(i);
   return scores;
 }
 

@@ -80,7 +80,7 @@ TEST(Run, KeepsTheScoresThatTheResultsAreMadeOf) {
   TemporaryFolder folder;
   const RunOutcome outcome = start_run(points(), folder / "a", false, kCpu);
   const auto scores = [&](const char* name) {
-    return to_floats(read_npy(folder / "a/scores" + "/" + name + ".npy"));
+    return to_doubles(read_npy(folder / "a/scores" + "/" + name + ".npy"));
   };
   const OodMetrics metrics = ood_metrics(scores("id"), scores("far"));
   ASSERT_EQ(scores("id").size(), 100u);

@@ -23,7 +23,7 @@ struct Options {
 void run(const Options& options) {
   const std::vector<NamedPath> files = named_paths("--ood", options.ood);
   const std::optional<Balance> balance = parse_balance(options.balance, options.seed);
-  const std::vector<float> id = read_scores(options.id);
+  const std::vector<double> id = read_scores(options.id);
   std::vector<SetResult> sets;
   for (const NamedPath& file : files)
     sets.push_back({file.name, ood_metrics(id, read_scores(file.path), balance)});
@@ -44,7 +44,7 @@ void add_metrics(CLI::App& app) {
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->footer(
       "A score file is a .npy array (or an .npz of one), a .csv whose last column is the score (a header\n"
-      "line may come first), or text: numbers separated by white space. Scores are compared as float32;\n"
+      "line may come first), or text: numbers separated by white space. Scores are compared as float64;\n"
       "equal ones count as ties.\n"
       "Examples:\n"
       "  poem metrics --id test.npy --ood svhn=svhn.npy --ood textures=dtd.npy\n"

@@ -113,12 +113,12 @@ ScoreResults summarise(const std::vector<std::string>& names,
                        const std::optional<Balance>& balance) {
   ScoreResults results;
   for (size_t i = 0; i < names.size(); ++i) {
-    const std::vector<float> id = to_floats(scores[0][i]);
+    const std::vector<double> id = to_doubles(scores[0][i]);
     std::vector<SetResult> sets;
     for (size_t set = 0; set < paths.ood.size(); ++set) {
       const auto& [name, path] = paths.ood[set];
       try {
-        sets.push_back({name, ood_metrics(id, to_floats(scores[set + 1][i]), balance)});
+        sets.push_back({name, ood_metrics(id, to_doubles(scores[set + 1][i]), balance)});
       } catch (const Error& e) {
         throw Error(fmt::format("{} of {} and {}", names[i], paths.id, path), e.what());
       }

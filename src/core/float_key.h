@@ -1,6 +1,6 @@
-// Scores as integers that ascend while the scores descend, for sorting and selecting by digits.
+// Scores as integers that ascend while the scores descend, for selecting by digits.
 //
-//   descending_key(2.5f) < descending_key(1.0f);  score_of_key(descending_key(2.5f)) == 2.5f;
+//   descending_key(2.5f) < descending_key(1.0f);
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -13,13 +13,6 @@ inline uint32_t descending_key(float score) {
   uint32_t bits;
   std::memcpy(&bits, &same_zero, sizeof bits);
   return bits >> 31 ? bits : ~bits & 0x7fffffffu;
-}
-
-inline float score_of_key(uint32_t key) {
-  const uint32_t bits = key >> 31 ? key : ~key & 0x7fffffffu;
-  float score;
-  std::memcpy(&score, &bits, sizeof score);
-  return score;
 }
 
 }  // namespace poem

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -28,25 +31,32 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-std::optional<float> parse(std::string_view token) {
+std::optional<double> parse(std::string_view token) {
   const std::string text(token);
   char* end = nullptr;
-  const float value = std::strtof(text.c_str(), &end);
+  errno = 0;
+  const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || end != text.c_str() + text.size()) return std::nullopt;
   return value;
 }
 
-float checked(const std::string& path, int64_t line, std::string_view token) {
-  const std::optional<float> value = parse(token);
+double checked(const std::string& path, int64_t line, std::string_view token) {
+  const std::optional<double> value = parse(token);
+  const bool out_of_range = errno == ERANGE;  // strtod's
   if (!value) {
     throw Error(path, fmt::format("line {}: '{}' is not a number", line, token.substr(0, 40)),
                 "the file must hold one score an input");
   }
   if (std::isnan(*value)) throw Error(path, fmt::format("line {}: the score is NaN", line), "remove it");
+  if (out_of_range && (*value == 0 || std::isinf(*value))) {
+    throw Error(path, fmt::format("line {}: {} is beyond the range of float64", line, token.substr(0, 40)),
+                "rescale the scores");
+  }
   return *value;
 }
 
-void read_csv_line(const std::string& path, int64_t line, std::string_view text, std::vector<float>& scores) {
+void read_csv_line(const std::string& path, int64_t line, std::string_view text,
+                   std::vector<double>& scores) {
   const size_t separator = text.find_last_of(",;\t");
   const std::string_view cell = trimmed(separator == text.npos ? text : text.substr(separator + 1));
   const bool header = line == 1 && !parse(cell);
@@ -54,7 +64,7 @@ void read_csv_line(const std::string& path, int64_t line, std::string_view text,
 }
 
 void read_text_line(const std::string& path, int64_t line, std::string_view text,
-                    std::vector<float>& scores) {
+                    std::vector<double>& scores) {
   while (!(text = trimmed(text)).empty()) {
     const std::string_view token = text.substr(0, text.find_first_of(kBlank));
     scores.push_back(checked(path, line, token));
@@ -62,10 +72,10 @@ void read_text_line(const std::string& path, int64_t line, std::string_view text
   }
 }
 
-std::vector<float> read_lines(const std::string& path) {
+std::vector<double> read_lines(const std::string& path) {
   const std::string content = read_file(path);
   const bool csv = ends_with(path, ".csv");
-  std::vector<float> scores;
+  std::vector<double> scores;
   int64_t line = 0;
   for (size_t begin = 0; begin < content.size();) {
     const size_t end = std::min(content.find('\n', begin), content.size());
@@ -78,8 +88,8 @@ std::vector<float> read_lines(const std::string& path) {
   return scores;
 }
 
-at::Tensor only_array(const std::string& path) {
-  const auto arrays = read_npz(path);
+StoredArray only_array(const std::string& path) {
+  const auto arrays = open_npz(path);
   if (arrays.size() == 1) return arrays.begin()->second;
   std::vector<std::string> names;
   for (const auto& [name, array] : arrays) names.push_back(name);
@@ -87,13 +97,26 @@ at::Tensor only_array(const std::string& path) {
               "save the scores alone, as an .npy or as the only array of an .npz");
 }
 
-std::vector<float> read_array(const std::string& path, const at::Tensor& array) {
-  if (array.dim() == 0 || array.numel() != array.size(0)) {
-    throw Error(path, fmt::format("has shape ({})", fmt::join(array.sizes(), "×")),
+// Whole numbers up to 2⁵³ have a float64 each; beyond, neighbours share one.
+void check_exact(const std::string& path, const at::Tensor& integers) {
+  constexpr int64_t kLargest = int64_t{1} << 53;
+  const at::Tensor beyond = (integers.gt(kLargest) | integers.lt(-kLargest)).nonzero();
+  if (beyond.size(0) == 0) return;
+  const auto index = beyond[0][0].item<int64_t>();
+  throw Error(path, fmt::format("the score at index {} is {}", index, integers[index].item<int64_t>()),
+              "float64 tells whole numbers apart up to 2^53: save differences or floats");
+}
+
+std::vector<double> read_array(const std::string& path, const StoredArray& array) {
+  const std::vector<int64_t>& shape = array.shape();
+  if (shape.empty() || std::any_of(shape.begin() + 1, shape.end(), [](int64_t axis) { return axis != 1; })) {
+    throw Error(path, fmt::format("has shape ({})", fmt::join(shape, "×")),
                 "give one score an input; poem posthoc makes scores of features");
   }
-  const at::Tensor values = array.to(at::kFloat).contiguous();
-  std::vector<float> scores(values.data_ptr<float>(), values.data_ptr<float>() + values.numel());
+  const at::Tensor elements = array.read().flatten();
+  if (elements.scalar_type() == at::kLong) check_exact(path, elements);
+  const at::Tensor values = elements.to(at::kDouble);
+  std::vector<double> scores(values.data_ptr<double>(), values.data_ptr<double>() + values.numel());
   for (size_t i = 0; i < scores.size(); ++i) {
     if (std::isnan(scores[i])) throw Error(path, fmt::format("the score at index {} is NaN", i), "remove it");
   }
@@ -102,10 +125,10 @@ std::vector<float> read_array(const std::string& path, const at::Tensor& array) 
 
 }  // namespace
 
-std::vector<float> read_scores(const std::string& path) {
-  std::vector<float> scores = ends_with(path, ".npy")   ? read_array(path, read_npy(path))
-                              : ends_with(path, ".npz") ? read_array(path, only_array(path))
-                                                        : read_lines(path);
+std::vector<double> read_scores(const std::string& path) {
+  std::vector<double> scores = ends_with(path, ".npy")   ? read_array(path, open_npy(path))
+                               : ends_with(path, ".npz") ? read_array(path, only_array(path))
+                                                         : read_lines(path);
   if (scores.empty()) throw Error(path, "holds no scores", "write one score an input");
   return scores;
 }

@@ -105,9 +105,13 @@ std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detecto
   }
   std::vector<Results> results;
   for (size_t score = 0; score < scores.size(); ++score) {
+    const auto scores_of = [&](const ScoredSet& set) {
+      return std::vector<double>(set.scores[score].begin(), set.scores[score].end());
+    };
+    const std::vector<double> id_scores = scores_of(sets[0]);
     std::vector<SetResult> figures;
     for (size_t i = 1; i < sets.size(); ++i)
-      figures.push_back({sets[i].name, ood_metrics(sets[0].scores[score], sets[i].scores[score], balance)});
+      figures.push_back({sets[i].name, ood_metrics(id_scores, scores_of(sets[i]), balance)});
     results.push_back(make_results(std::move(figures), id_accuracy));
     results.back().confusion = confusion;
     if (scores[score] == detector.score && detector.threshold)

@@ -29,10 +29,12 @@ Head read_head(const std::string& path) {
       throw Error(path, fmt::format("{} has shape {} of {}", name, fmt::join(a.sizes(), "×"), numpy_type(a)),
                   "weight is classes × features and bias classes, both floats");
     }
-    if (!at::isfinite(a).all().item<bool>()) {
-      throw Error(path, fmt::format("{} holds a value that is not finite", name), "mend what computed it");
+    const at::Tensor values = a.to(at::kFloat).contiguous();
+    if (!at::isfinite(values).all().item<bool>()) {
+      throw Error(path, fmt::format("{} holds a value that is not finite in float32", name),
+                  "mend what computed it, or rescale it");
     }
-    return a.to(at::kFloat).contiguous();
+    return values;
   };
   const Head head{array("weight", 2), array("bias", 1)};
   if (head.weight.size(0) != head.bias.size(0)) {
@@ -64,15 +66,37 @@ at::Tensor read_labels(const std::string& path, int64_t rows, int64_t classes) {
   return labels.to(at::kLong);
 }
 
+// An Error if rounding to float32, in which scores are computed, changes a feature by more than a thousandth
+// of its spread, which is the standard deviation of the training rows: figures of such a feature mean
+// nothing.
+void check_rounding(const std::string& path, const at::Tensor& exact, const at::Tensor& spread) {
+  constexpr double kShare = 1e-3;
+  at::Tensor squares = at::zeros_like(spread);
+  for (const at::Tensor& rows : exact.split(kBlock))
+    squares += (rows - rows.to(at::kFloat).to(at::kDouble)).square().sum(0);
+  const at::Tensor error = (squares / exact.size(0)).sqrt();
+  const at::Tensor lost = (error > kShare * spread).logical_and(spread > 0).nonzero();
+  if (lost.size(0) == 0) return;
+  const auto feature = lost[0][0].item<int64_t>();
+  throw Error(path,
+              fmt::format("feature {} varies by {:.2g} over the training rows and loses {:.2g} in float32",
+                          feature, spread[feature].item<double>(), error[feature].item<double>()),
+              "subtract its mean, in all files and from the head's bias too: scores are computed in float32");
+}
+
 }  // namespace
 
 FeatureData read_feature_data(const FeaturePaths& paths) {
   FeatureData data;
   data.head = read_head(paths.head);
   const int64_t width = data.head.weight.size(1);
+  at::Tensor spread;
   const auto read = [&](const std::string& path) {
-    const at::Tensor features = read_features(path, width).to(at::kFloat).contiguous();
+    const at::Tensor exact = read_features(path, width), features = exact.to(at::kFloat);
     check_finite(path, features, "rescale the features: scores are computed in float32");
+    if (!spread.defined())
+      spread = exact.to(at::promoteTypes(exact.scalar_type(), at::kFloat)).std(0, false).to(at::kDouble);
+    if (exact.scalar_type() == at::kDouble) check_rounding(path, exact, spread);
     return features;
   };
   data.train = read(paths.train);

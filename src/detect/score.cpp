@@ -97,7 +97,12 @@ void Score::store(TensorFile& file, const std::string& prefix) {
 }
 
 void Score::load(const TensorFile& file, const std::string& prefix) {
-  for (const auto& [name, tensor] : state()) *tensor = file.tensor(prefix + name);
+  for (const auto& [name, tensor] : state()) {
+    *tensor = file.tensor(prefix + name);
+    if (!at::isfinite(*tensor).all().item<bool>())
+      throw Error(file.path, "tensor '" + prefix + name + "' holds a value that is not finite",
+                  "copy it again, or train anew");
+  }
 }
 
 std::unique_ptr<Score> make_score(const std::string& name) {
@@ -138,6 +143,11 @@ std::vector<std::string> choose_scores(const std::vector<std::string>& names, un
 std::vector<float> to_floats(const at::Tensor& scores) {
   const at::Tensor values = scores.to(at::kFloat).contiguous();
   return {values.data_ptr<float>(), values.data_ptr<float>() + values.numel()};
+}
+
+std::vector<double> to_doubles(const at::Tensor& scores) {
+  const at::Tensor values = scores.to(at::kDouble).contiguous();
+  return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
 }  // namespace poem

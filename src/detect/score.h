@@ -94,7 +94,8 @@ std::vector<std::string> score_names();
 std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
                                        const std::string& fitted = "");
 
-// A tensor of scores as the metrics take them.
+// A tensor of scores, float32 as they are, and float64 as the metrics take them.
 std::vector<float> to_floats(const at::Tensor& scores);
+std::vector<double> to_doubles(const at::Tensor& scores);
 
 }  // namespace poem

@@ -19,9 +19,10 @@ int64_t part_of_ratio(const std::string& text) {
   return number >= 1 && number <= kMost ? number : 0;
 }
 
-std::vector<float> choose(const std::vector<float>& scores, int64_t count, uint64_t seed, const char* side) {
+std::vector<double> choose(const std::vector<double>& scores, int64_t count, uint64_t seed,
+                           const char* side) {
   Stream stream(seed, side);
-  std::vector<float> chosen;
+  std::vector<double> chosen;
   for (const int64_t i : sample(static_cast<int64_t>(scores.size()), count, stream))
     chosen.push_back(scores[i]);
   return chosen;
@@ -41,7 +42,7 @@ std::optional<Balance> parse_balance(const std::string& text, uint64_t seed) {
   return Balance{id, ood, seed};
 }
 
-OodMetrics ood_metrics(const std::vector<float>& id, const std::vector<float>& ood,
+OodMetrics ood_metrics(const std::vector<double>& id, const std::vector<double>& ood,
                        const std::optional<Balance>& balance) {
   if (!balance) return ood_metrics(id, ood);
   const int64_t times = std::min(static_cast<int64_t>(id.size()) / balance->id,

@@ -23,7 +23,7 @@ std::optional<Balance> parse_balance(const std::string& text, uint64_t seed);
 
 // Of as many scores as the ratio allows, chosen at random by the seed and the counts alone; of all without a
 // balance. Too few scores for the ratio are an Error.
-OodMetrics ood_metrics(const std::vector<float>& id, const std::vector<float>& ood,
+OodMetrics ood_metrics(const std::vector<double>& id, const std::vector<double>& ood,
                        const std::optional<Balance>& balance);
 
 }  // namespace poem

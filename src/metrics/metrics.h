@@ -19,11 +19,11 @@ struct OodMetrics {
 };
 
 // Exact, equal scores counted as ties; average precision is Σ (Rₖ − Rₖ₋₁) Pₖ over the distinct thresholds.
-// Both sides must be non-empty and free of NaN: a poem::Error says which index is not. Infinities are scores
-// like any other.
-OodMetrics ood_metrics(const std::vector<float>& id, const std::vector<float>& ood);
+// Both sides must be non-empty and free of NaN: a poem::Error says which index is not. An infinite score is
+// the highest or lowest there is, and ties with its like.
+OodMetrics ood_metrics(const std::vector<double>& id, const std::vector<double>& ood);
 
 // The largest γ with share(scores ≥ γ) ≥ tpr, for 0 < tpr ≤ 1.
-float threshold_at_tpr(std::vector<float> id, double tpr);
+double threshold_at_tpr(std::vector<double> id, double tpr);
 
 }  // namespace poem

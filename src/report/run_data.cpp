@@ -193,7 +193,8 @@ class Reader {
         note(file + " is missing: there are no histograms and curves of its scores.");
       } else {
         attempt(file, [&] {
-          run_.scores.push_back({name, poem::read_scores(path(file))});
+          const std::vector<double> scores = poem::read_scores(path(file));  // of a file of float32
+          run_.scores.push_back({name, {scores.begin(), scores.end()}});
           std::sort(run_.scores.back().scores.begin(), run_.scores.back().scores.end());
         });
       }

@@ -48,7 +48,7 @@ class Observer {
     const Detector detector{trainer_.network(), make_score("energy"), std::nullopt, data_.id.class_names, 1};
     next_.grid_score = detector.scores(grid_);
     next_.threshold =
-        threshold_at_tpr(to_floats(detector.scores(subset(data_.id, data_.validation_rows))), 0.95);
+        threshold_at_tpr(to_doubles(detector.scores(subset(data_.id, data_.validation_rows))), 0.95);
     epochs_.push_back(next_);
     look_at_belief();
   }

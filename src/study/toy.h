@@ -27,7 +27,7 @@ struct ToyEpoch {
   // The classifier after the epoch: −E(x) on the grid; ID is what has at least the threshold, which keeps 95
   // % of the held-out ID points.
   at::Tensor grid_score;
-  float threshold;
+  double threshold;
 };
 
 struct Toy {

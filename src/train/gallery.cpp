@@ -147,8 +147,9 @@ void write_test_sheets(const std::string& folder, const Detector& detector, cons
                        const std::vector<ScoredSet>& sets) {
   if (!has_pictures(test.id)) return;
   const TestSheets sheets(folder, detector, test, sets);
-  const float threshold = detector.threshold ? static_cast<float>(*detector.threshold)
-                                             : threshold_at_tpr(sets[0].scores[0], 0.95);
+  const std::vector<float>& id = sets[0].scores[0];
+  const double threshold =
+      detector.threshold ? *detector.threshold : threshold_at_tpr({id.begin(), id.end()}, 0.95);
   const auto score = [](const Shown& image) { return image.score; };
   const auto falling = [](const Shown& image) { return -image.score; };
   sheets.write(

@@ -117,7 +117,7 @@ Detector make_detector(const Config& config, const TrainingData& data, const Tra
   detector.score = fit_scores({config.score}, detector, id).front();
   if (!data.validation_rows.empty()) {
     const ImageSet held_out = subset(data.id, data.validation_rows);
-    detector.threshold = threshold_at_tpr(to_floats(detector.scores(held_out)), 0.95);
+    detector.threshold = threshold_at_tpr(to_doubles(detector.scores(held_out)), 0.95);
   }
   return detector;
 }

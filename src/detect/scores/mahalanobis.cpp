@@ -108,8 +108,8 @@ class Mahalanobis : public Score {
       const at::Tensor id = at::cat(id_blocks[i]), attack = at::cat(attack_blocks[i]);
       const auto half = [](const at::Tensor& rows, int64_t first) { return rows.slice(0, first, {}, 2); };
       const at::Tensor trial = fit_logistic(half(id, 0), half(attack, 0));
-      const double auroc = ood_metrics(to_floats(logistic_logits(trial, half(id, 1))),
-                                       to_floats(logistic_logits(trial, half(attack, 1))))
+      const double auroc = ood_metrics(to_doubles(logistic_logits(trial, half(id, 1))),
+                                       to_doubles(logistic_logits(trial, half(attack, 1))))
                                .auroc;
       if (auroc <= best) continue;
       best = auroc;

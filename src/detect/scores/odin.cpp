@@ -32,7 +32,7 @@ class Odin : public Score {
     });
     double best = -1;
     for (size_t i = 0; i < kSteps; ++i) {
-      const double auroc = ood_metrics(to_floats(at::cat(id[i])), to_floats(at::cat(attack[i]))).auroc;
+      const double auroc = ood_metrics(to_doubles(at::cat(id[i])), to_doubles(at::cat(attack[i]))).auroc;
       if (auroc <= best) continue;
       best = auroc;
       step_ = at::scalar_tensor(step_size(i), at::kDouble);
