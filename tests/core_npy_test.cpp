@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -124,12 +126,86 @@ TEST_F(Npy, ConvertsFortranOrder) {
     for (int j = 0; j < 3; ++j)
       for (int i = 0; i < 2; ++i) elements += little(100 * i + 10 * j + k, 8);
   write_file(folder / "a.npy", npy(dictionary("<i8", "(2, 3, 2)", true), elements));
-  for (const at::Tensor& array : {read_npy(folder / "a.npy"), map_npy(folder / "a.npy")}) {
-    for (int i = 0; i < 2; ++i)
-      for (int j = 0; j < 3; ++j)
-        for (int k = 0; k < 2; ++k) EXPECT_EQ(array[i][j][k].item<int64_t>(), 100 * i + 10 * j + k);
+  const at::Tensor array = read_npy(folder / "a.npy");
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j)
+      for (int k = 0; k < 2; ++k) EXPECT_EQ(array[i][j][k].item<int64_t>(), 100 * i + 10 * j + k);
+  EXPECT_TRUE(array.is_contiguous());
+}
+
+std::string big(uint64_t value, int bytes) {
+  const std::string text = little(value, bytes);
+  return {text.rbegin(), text.rend()};
+}
+
+// Values that only their exact type and byte order give back.
+TEST_F(Npy, ConvertsEveryIntegerAndByteOrderExactly) {
+  const auto read = [&](const std::string& type, const std::vector<uint64_t>& bits, int bytes) {
+    std::string elements;
+    for (const uint64_t value : bits) elements += type[0] == '>' ? big(value, bytes) : little(value, bytes);
+    const std::string array = npy(dictionary(type, fmt::format("({},)", bits.size())), elements);
+    write_file(folder / "a.npy", array);
+    write_file(folder / "a.npz", zip("x.npy", array, 8));
+    const at::Tensor plain = read_npy(folder / "a.npy"), packed = read_npz(folder / "a.npz").at("x");
+    EXPECT_TRUE(plain.equal(packed)) << type;
+    EXPECT_EQ(plain.scalar_type(), packed.scalar_type()) << type;
+    return plain;
+  };
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  for (const std::string order : {"<", ">"}) {
+    EXPECT_TRUE(read(order + "u2", {1, 0xfffe, 256}, 2).equal(at::tensor({1, 65534, 256}, at::kInt)));
+    EXPECT_TRUE(read(order + "u4", {1, 0xfffffffe}, 4).equal(at::tensor({1l, 4294967294l}, at::kLong)));
+    EXPECT_TRUE(read(order + "u8", {1, 0x7fffffffffffffff}, 8).equal(at::tensor({1l, most}, at::kLong)));
+    EXPECT_TRUE(read(order + "i2", {0xfffe, 256}, 2).equal(at::tensor({-2, 256}, at::kShort)));
+    EXPECT_TRUE(read(order + "i4", {0xfffffffe, 256}, 4).equal(at::tensor({-2, 256}, at::kInt)));
+    EXPECT_TRUE(read(order + "i8", {0x20000000000001, 3}, 8).equal(at::tensor({(1l << 53) + 1, 3l})));
+    EXPECT_TRUE(read(order + "f2", {0x3c00, 0xc100}, 2).equal(at::tensor({1., -2.5}).to(at::kHalf)));
+    EXPECT_TRUE(read(order + "f4", {0x3dcccccd, 0xc0200000}, 4).equal(at::tensor({.1f, -2.5f})));
+    EXPECT_TRUE(read(order + "f8", {0x3fefffffffffdcd1}, 8).equal(at::tensor({1 - 1e-12}, at::kDouble)));
   }
-  EXPECT_TRUE(read_npy(folder / "a.npy").is_contiguous());
+  EXPECT_TRUE(read("|b1", {0, 1, 2, 128}, 1).equal(at::tensor({0, 1, 1, 1}).to(at::kBool)));
+  for (const char* type : {"<u8", ">u8"}) {
+    expect_error(npy(dictionary(type, "(1,)"), std::string(8, '\xff')), "holds 18446744073709551615");
+  }
+}
+
+TEST_F(Npy, BlocksOfRowsAreTheArray) {
+  for (const bool fortran : {false, true}) {
+    for (const char* type : {"<i4", ">i4"}) {
+      std::string elements;
+      for (int i = 0; i < 7 * 3; ++i) elements += type[0] == '>' ? big(i, 4) : little(i, 4);
+      const std::string array = npy(dictionary(type, "(7, 3)", fortran), elements);
+      write_file(folder / "a.npy", array);
+      write_file(folder / "a.npz", zip("x.npy", array, 8));
+      for (const StoredArray& stored : {open_npy(folder / "a.npy"), open_npz(folder / "a.npz").at("x")}) {
+        EXPECT_EQ(stored.shape(), (std::vector<int64_t>{7, 3}));
+        EXPECT_EQ(stored.type(), "int32");
+        EXPECT_EQ(stored.bytes(), 7 * 3 * 4u);
+        for (const int64_t rows : {1, 3, 7, 100}) {
+          std::vector<at::Tensor> blocks;
+          stored.for_each_block(rows, [&](const at::Tensor& block) { blocks.push_back(block); });
+          EXPECT_EQ(blocks[0].size(0), std::min<int64_t>(rows, 7));
+          EXPECT_TRUE(at::cat(blocks).equal(read_npy(folder / "a.npy")));
+        }
+      }
+    }
+  }
+}
+
+// A file of a few kilobytes: whoever unpacked it to look at the header would need gigabytes.
+TEST_F(Npy, OpeningReadsHeadersOnly) {
+  const std::string header = npy(dictionary("|u1", "(1000, 3, 1000, 1000)"), "");
+  std::string content = zip("images.npy", header + std::string(100000, '\0'), 8);
+  const uint32_t claimed = header.size() + 3000000000u;
+  const std::string was = little(header.size() + 100000, 4);
+  for (size_t at = content.find(was); at != content.npos; at = content.find(was, at + 1))
+    content.replace(at, 4, little(claimed, 4));
+  expect_error(content, "claims an impossible size", "a.npz");
+  // As large as deflate can make of so many bytes.
+  content = zip("images.npy", header + std::string(3000000, '\0'), 8);
+  write_file(folder / "a.npz", content);
+  expect_error(content, "has 3000000 bytes of elements, its shape (1000, 3, 1000, 1000) needs 3000000000",
+               "a.npz");
 }
 
 TEST_F(Npy, RefusesBrokenFiles) {
@@ -142,14 +218,18 @@ TEST_F(Npy, RefusesBrokenFiles) {
   expect_error(good.substr(0, good.size() - 1), "has 11 bytes of elements");
   expect_error(good + "x", "has 13 bytes of elements, its shape (3) needs 12");
   expect_error(npy(dictionary("<i4", "(3,)"), "", 4), "npy version 4");
-  expect_error(npy(dictionary(">i4", "(3,)"), std::string(12, 'x')), "type >i4");
+  for (const char* type : {"<f16", "<U5", "|S3", "|O", "<M8[ns]", "|V4", "<i3"})
+    expect_error(npy(dictionary(type, "(3,)"), std::string(48, 'x')), fmt::format("type {}", type));
   expect_error(npy(dictionary("<c8", "(3,)"), std::string(24, 'x')), "type <c8");
   expect_error(npy("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", "1234"),
                "type [('a', '<i4')]");
   expect_error(npy(dictionary("<i4", "3"), std::string(12, 'x')), "not a tuple");
   expect_error(npy(dictionary("<i4", "(-3,)"), std::string(12, 'x')), "not a tuple of sizes");
   expect_error(npy(dictionary("<i4", "(99999999999999999999,)"), "1234"), "too large");
-  expect_error(npy(dictionary("<i4", "(4294967296, 4294967296)"), "1234"), "has 4 bytes of elements");
+  expect_error(npy(dictionary("<i4", "(4294967296, 4294967296)"), "1234"), "too large");
+  expect_error(npy(dictionary("<i4", "(0, 72057594037927936, 72057594037927936)"), ""), "too large");
+  expect_error(npy(dictionary("<i4", "(1000, 1000)"), "1234"), "has 4 bytes of elements");
+  expect_error(npy(std::string((1 << 20) + 1, ' '), "", 2), "npy header of 1048577 bytes");
   expect_error(npy("{'descr': '<i4', 'shape': (1,)}", "1234"), "has no 'fortran_order'");
   EXPECT_THROW(read_npy(folder / "missing.npy"), Error);
   EXPECT_THROW(read_npy(folder.path()), Error);
@@ -215,6 +295,11 @@ TEST_F(Npy, RefusesBrokenNpz) {
     broken[50] ^= 0x55;
     expect_error(broken, "data.npy", "a.npz");
   }
+  const std::string twice = zip("data.npy", array, 0), end = twice.substr(twice.size() - 29);
+  const size_t directory = twice.size() - 29 - (46 + 8);
+  expect_error(twice.substr(0, directory) + twice.substr(directory, 54) + twice.substr(directory, 54) +
+                   end.substr(0, 8) + little(2, 2) + little(2, 2) + end.substr(12),
+               "is there twice", "a.npz");
   expect_error(zip("data.npy", array, 12), "zip method 12", "a.npz");
   expect_error(zip("data.npy", "not an array, just text", 8), "is not a npy array", "a.npz");
 }

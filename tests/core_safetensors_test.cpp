@@ -165,6 +165,7 @@ TEST_F(Safetensors, ATensorThatDoesNotFitIsAnError) {
   expect_damaged(file("F32", "[4]", "\"all\""));
   expect_damaged(file("F32", "4", "[0,16]"));
   expect_damaged(file("F32", "[4611686018427387904,4]", "[0,0]"));  // 4 · 2⁶² · 4 is 0 modulo 2⁶⁴
+  expect_damaged(file("F32", "[0,4611686018427387904,4611686018427387904]", "[0,0]"));  // its strides
   expect_damaged(file("F31", "[4]", "[0,16]"));
 }
 

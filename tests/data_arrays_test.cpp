@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/file.h"
 #include "core/npy.h"
 #include "data/read.h"
@@ -88,6 +90,55 @@ TEST_F(Arrays, NpzUnderEachName) {
   expect_error(reading("a.npz"), {"a.npz", "zip"});
 }
 
+TEST_F(Arrays, APartIsThatOfThePackedFile) {
+  const at::Tensor many = random_bytes({300, 3, 4, 4}, 3), labels = at::arange(300).remainder(7);
+  write_npz(folder / "a.npz", {{"images", many}, {"labels", labels}});
+  write_npy(folder / "b.npy", many.permute({0, 2, 3, 1}));
+  write_npy(folder / "b_labels.npy", labels);
+  pack_images(folder / "a.npz", folder / "a.poem", {});
+  write_npy(folder / "out.npy", at::arange(0, 300, 2));
+  for (const std::string& part : std::vector<std::string>{"", "#count=20", "#per_class=3", "#count=5#seed=4",
+                                                          "#exclude=" + (folder / "out.npy")}) {
+    const ImageSet want = read_images(folder / "a.poem" + part);
+    for (const char* name : {"a.npz", "b.npy"}) {
+      const ImageSet got = read_images(folder / name + part);
+      ASSERT_EQ(got.size(), want.size()) << name << part;
+      for (int64_t i = 0; i < got.size(); ++i)
+        EXPECT_TRUE(got.pixels[got.row(i)].equal(want.pixels[want.row(i)])) << name << part;
+      EXPECT_TRUE(got.labels.equal(want.labels)) << name << part;
+      EXPECT_EQ(got.class_names, want.class_names);
+    }
+  }
+}
+
+TEST_F(Arrays, AnOutlineHasAllButThePixels) {
+  const at::Tensor many = random_bytes({40, 3, 6, 8}, 3), labels = at::arange(40).remainder(3);
+  write_npz(folder / "a.npz", {{"images", many}, {"labels", labels}});
+  write_npy(folder / "b.npy", many);
+  for (int i = 0; i < 5; ++i)
+    folder.put(fmt::format("photos/{}/{}.png", i % 2 ? "cat" : "dog", i),
+               encode_png(many[i].permute({1, 2, 0})));
+  pack_images(folder / "a.npz", folder / "a.poem", {});
+  for (const char* name : {"a.npz", "b.npy", "photos", "a.poem"}) {
+    for (const char* part : {"", "#count=4", "#count=4#seed=2"}) {
+      for (const int64_t size : {0, 5}) {
+        const ImageSet want = read_images(folder / name + part, {size}),
+                       got = outline_images(folder / name + part, {size});
+        EXPECT_EQ(got.size(), want.size()) << name << part << size;
+        EXPECT_EQ(got.pixels.sizes().slice(1), want.pixels.sizes().slice(1)) << name << part << size;
+        EXPECT_EQ(got.class_names, want.class_names);
+        ASSERT_EQ(got.labelled(), want.labelled());
+        if (want.labelled()) {
+          EXPECT_TRUE(got.labels.equal(want.labels)) << name << part << size;
+        }
+      }
+    }
+  }
+  write_npy(folder / "none.npy", many.narrow(0, 0, 0));
+  expect_error([&] { outline_images(folder / "none.npy"); }, {"none.npy", "holds no images"});
+  expect_error([&] { outline_images(folder / "a.npz#count=41"); }, {"40 images", "41"});
+}
+
 TEST_F(Arrays, DownsampledImageNetIsOneSourceOfManyBatches) {
   std::vector<at::Tensor> parts;
   for (const int batch : {1, 2, 10}) {  // 10 sorts before 2 as text
@@ -118,6 +169,7 @@ TEST_F(Arrays, DownsampledImageNetRefusesWhatDoesNotFit) {
   expect_error(reading(""), {"train_data_batch_2.npz", "rows of 190"});
   write(random_bytes({2, 48}, 1), at::tensor({1, 1}, at::kLong));
   expect_error(reading(""), {"3×8×8", "3×4×4", "--size"});
+  expect_error([&] { outline_images(folder.path()); }, {"3×8×8", "3×4×4", "--size"});
   write_npz(folder / "train_data_batch_2.npz", {{"data", data}});
   expect_error(reading(""), {"train_data_batch_2.npz", "labels"});
 }
@@ -186,6 +238,10 @@ TEST_F(Arrays, MatRefusesWhatDoesNotFit) {
   const Mat mat{folder / "a.mat"};
   mat.write(digits, at::tensor({10, 0, 9, 5}, at::kByte));
   expect_error(reading("a.mat"), {"a.mat", "image 1 has label 0", "1 to 10"});
+  mat.write(digits, at::tensor({10., 1., 9.5, 5.}, at::kDouble));
+  expect_error(reading("a.mat"), {"a.mat", "image 2 has label 9.5", "whole numbers"});
+  mat.write(digits, at::tensor({10., NAN, 9., 5.}, at::kDouble));
+  expect_error(reading("a.mat"), {"a.mat", "image 1 has label nan"});
   mat.write(digits, at::tensor({10, 1, 9}, at::kByte));
   expect_error(reading("a.mat"), {"a.mat", "4 images", "3 labels"});
   mat.write(random_bytes({4, 1, 32, 32}, 1), at::tensor({1, 1, 1, 1}, at::kByte));

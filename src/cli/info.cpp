@@ -86,7 +86,7 @@ std::string about_runs(const std::string& folder, const std::vector<std::string>
 }
 
 std::string about_images(const std::string& source, const ReadOptions& options) {
-  const ImageSet images = read_images(source, options);
+  const ImageSet images = outline_images(source, options);
   std::string text =
       fmt::format("images     {}\ncount      {}\nshape      {} channels, {}x{} pixels (height x width)\n",
                   source, images.size(), images.channels(), images.height(), images.width());

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "core/terminal.h"
@@ -188,6 +189,8 @@ int main(int argc, char** argv) {
     return fail(kUserError,
                 fmt::format("standard output: {} (free some space or choose another place)", e.what()));
   } catch (const std::exception& e) {
+    if (poem::is_out_of_memory(e))
+      return fail(kUserError, "memory: there is not enough of it (free some, or ask for less)");
     return fail(kInternal, fmt::format("internal error: {}", e.what()));
   }
 }

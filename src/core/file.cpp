@@ -59,6 +59,12 @@ int open_to_read(const std::string& path) {
   return descriptor;
 }
 
+uint64_t size_of(const std::string& path, int descriptor) {
+  struct stat info;
+  if (::fstat(descriptor, &info) != 0) fail_with(path, "read", errno);
+  return static_cast<uint64_t>(info.st_size);
+}
+
 // A rename is on disk only when the folder is. Some file systems cannot sync folders: they are left alone.
 void sync_folder_of(const std::string& path) {
   const std::string folder = fs::absolute(path).parent_path().string();
@@ -73,6 +79,9 @@ void sync_folder_of(const std::string& path) {
 std::string read_file(const std::string& path) {
   const Descriptor file{open_to_read(path)};
   std::string content;
+  struct stat info;
+  if (::fstat(file.number, &info) == 0 && S_ISREG(info.st_mode))  // a string that grows is held twice
+    content.reserve(static_cast<size_t>(info.st_size));
   char block[1 << 16];
   for (;;) {
     const ssize_t got = ::read(file.number, block, sizeof block);
@@ -80,6 +89,30 @@ std::string read_file(const std::string& path) {
     if (got < 0) fail_with(path, "read", errno);
     if (got == 0) return content;
     content.append(block, static_cast<size_t>(got));
+  }
+}
+
+InputFile::InputFile(const std::string& path) : path_(path), descriptor_(open_to_read(path)) {
+  try {
+    size_ = size_of(path, descriptor_);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read_at(uint64_t offset, void* to, size_t bytes) const {
+  auto* next = static_cast<char*>(to);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, next, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_with(path_, "read", errno);
+    if (got == 0) throw Error(path_, "ends before its last part", "write or download the file again");
+    next += got;
+    offset += static_cast<uint64_t>(got);
+    bytes -= static_cast<size_t>(got);
   }
 }
 
@@ -131,9 +164,7 @@ void write_file(const std::string& path, std::string_view content) {
 
 MappedFile::MappedFile(const std::string& path) {
   const Descriptor file{open_to_read(path)};
-  struct stat info;
-  if (::fstat(file.number, &info) != 0) fail_with(path, "read", errno);
-  size_ = static_cast<size_t>(info.st_size);
+  size_ = size_of(path, file.number);
   if (size_ == 0) throw Error(path, "is empty", "write the file again");
   void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.number, 0);
   if (memory == MAP_FAILED) fail_with(path, "map", errno);

@@ -7,10 +7,50 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace poem {
 
 std::string read_file(const std::string& path);
+
+// Bytes from the first to the last.
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  virtual void read(void* to, size_t bytes) = 0;  // exactly so many; an Error where they end before
+  virtual void finish() {}                        // when all are read: an Error if they are damaged
+};
+
+// A file of which pieces are read.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }                       // never 0: an empty file is an Error
+  void read_at(uint64_t offset, void* to, size_t bytes) const;  // an Error where the file ends before that
+
+ private:
+  std::string path_;
+  int descriptor_;
+  uint64_t size_ = 0;
+};
+
+class FileStream : public ByteStream {
+ public:
+  explicit FileStream(std::shared_ptr<const InputFile> file) : file_(std::move(file)) {}
+  void read(void* to, size_t bytes) override {
+    file_->read_at(next_, to, bytes);
+    next_ += bytes;
+  }
+
+ private:
+  std::shared_ptr<const InputFile> file_;
+  uint64_t next_ = 0;
+};
 
 // A file that appears under its name only when complete: bytes go to PATH.tmp, commit() syncs it, renames it
 // and syncs its folder. Without commit() the destructor removes the temporary file.

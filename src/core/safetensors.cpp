@@ -3,10 +3,11 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -40,40 +41,51 @@ at::ScalarType scalar_type(const std::string& name) {
   throw Damage("unknown type " + name);
 }
 
-at::Tensor read_one(const json& entry, const std::string& data) {
+// Strides too must not overflow, also of a tensor without elements.
+uint64_t bytes_of(const std::vector<int64_t>& shape, at::ScalarType type) {
+  auto bytes = static_cast<int64_t>(c10::elementSize(type));
+  bool empty = false;
+  for (const int64_t axis : shape) {
+    if (axis < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(axis, 1), &bytes))
+      throw Damage("impossible shape");
+    empty |= axis == 0;
+  }
+  return empty ? 0 : static_cast<uint64_t>(bytes);
+}
+
+// `start`: where the bytes of tensors begin.
+at::Tensor read_one(const json& entry, const InputFile& file, uint64_t start) {
   const auto type = scalar_type(entry.at("dtype").get<std::string>());
   const auto shape = entry.at("shape").get<std::vector<int64_t>>();
-  const auto begin = entry.at("data_offsets").at(0).get<size_t>(),
-             end = entry.at("data_offsets").at(1).get<size_t>();
-  int64_t bytes = static_cast<int64_t>(c10::elementSize(type));
-  for (int64_t n : shape) {
-    if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) throw Damage("impossible shape");
-  }
-  if (begin > end || end > data.size() || static_cast<int64_t>(end - begin) != bytes) {
-    throw Damage(fmt::format("a tensor at bytes {} to {} of {}", begin, end, data.size()));
+  const auto begin = entry.at("data_offsets").at(0).get<uint64_t>(),
+             end = entry.at("data_offsets").at(1).get<uint64_t>();
+  const uint64_t data = file.size() - start;
+  if (begin > end || end > data || end - begin != bytes_of(shape, type)) {
+    throw Damage(fmt::format("a tensor at bytes {} to {} of {}", begin, end, data));
   }
   at::Tensor tensor = at::empty(shape, at::TensorOptions(type));
-  if (end > begin) std::memcpy(tensor.data_ptr(), data.data() + begin, end - begin);
+  file.read_at(start + begin, tensor.data_ptr(), end - begin);
   return tensor;
 }
 
-TensorFile parse(std::string content) {
+TensorFile parse(const InputFile& file) {
   uint64_t length = 0;
-  if (content.size() < sizeof length) throw Damage(fmt::format("{} bytes", content.size()));
-  std::memcpy(&length, content.data(), sizeof length);
-  if (length > content.size() - sizeof length) throw Damage("its header is cut off");
-  const json header = json::parse(content.substr(sizeof length, length));
+  if (file.size() < sizeof length) throw Damage(fmt::format("{} bytes", file.size()));
+  file.read_at(0, &length, sizeof length);
+  if (length > file.size() - sizeof length) throw Damage("its header is cut off");
+  std::string text(length, '\0');
+  file.read_at(sizeof length, text.data(), length);
+  const json header = json::parse(text);
   if (!header.is_object()) throw Damage("its header is no map");
-  content.erase(0, sizeof length + length);
-  TensorFile file;
+  TensorFile result;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
-      file.metadata = entry.get<std::map<std::string, std::string>>();
+      result.metadata = entry.get<std::map<std::string, std::string>>();
     } else {
-      file.tensors[name] = read_one(entry, content);
+      result.tensors[name] = read_one(entry, file, sizeof length + length);
     }
   }
-  return file;
+  return result;
 }
 
 }  // namespace
@@ -118,7 +130,7 @@ void write_safetensors(const std::string& path, const TensorFile& file) {
 TensorFile read_safetensors(const std::string& path, const std::string& remedy) {
   std::string damage;
   try {
-    TensorFile file = parse(read_file(path));
+    TensorFile file = parse(InputFile(path));
     file.path = path;
     return file;
   } catch (const Damage& e) {

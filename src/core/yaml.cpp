@@ -36,7 +36,8 @@ class Check {
 
   void operator()(const YAML::Node& node) {
     if (++values_ > kMostValues) {
-      throw Error(place_(node.Mark()), fmt::format("holds more than {} values, its aliases written out", kMostValues),
+      throw Error(place_(node.Mark()),
+                  fmt::format("holds more than {} values, its aliases written out", kMostValues),
                   "remove aliases of aliases");
     }
     if (std::any_of(above_.begin(), above_.end(), [&](const YAML::Node& one) { return one.is(node); }))

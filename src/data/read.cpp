@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <new>
 #include <utility>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "data/packed.h"
 #include "data/reader.h"
 #include "data/resize.h"
@@ -120,11 +120,14 @@ class Fitting {
   std::vector<int64_t> shape_;
 };
 
+constexpr const char* kTooLarge =
+    "take part of it with #count=N, or make a file of it that is mapped: poem pack SRC OUT.poem";
+
 // Collects blocks in one piece of memory: realloc moves large pieces by their pages, so images are never held
 // twice, as they would be by concatenating at the end.
 class Collector {
  public:
-  Collector() = default;
+  explicit Collector(std::string source) : source_(std::move(source)) {}
   ~Collector() { std::free(memory_); }
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
@@ -154,12 +157,14 @@ class Collector {
 
  private:
   void reserve(size_t bytes) {
+    if (bytes > capacity_) check_memory(source_, bytes - size_, kTooLarge);
     auto* moved = static_cast<uint8_t*>(std::realloc(memory_, bytes));
-    if (moved == nullptr) throw std::bad_alloc();
+    if (moved == nullptr) throw Error(source_, "does not fit into memory", kTooLarge);
     memory_ = moved;
     capacity_ = bytes;
   }
 
+  std::string source_;
   uint8_t* memory_ = nullptr;
   size_t size_ = 0, capacity_ = 0;
   int64_t count_ = 0;
@@ -191,8 +196,18 @@ Labels visit(const Source& source, const Reader& reader, const ReadOptions& opti
   return reader.visit_part(source.place, options, choose, sink);
 }
 
+// A file that cannot be held is refused before it is unpacked.
+void check_room(const Source& source, const Reader& reader, const ReadOptions& options) {
+  if (!reader.outline || !source.whole()) return;
+  const Outline outline = reader.outline(source.place);
+  if (outline.shape.empty()) return;
+  const int64_t side = options.size, pixels = side > 0 ? side * side : outline.shape[1] * outline.shape[2];
+  check_memory(source.text, static_cast<uint64_t>(outline.count * outline.shape[0] * pixels), kTooLarge);
+}
+
 ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& options) {
-  Collector collector;
+  check_room(source, reader, options);
+  Collector collector(source.text);
   Labels labels = visit(source, reader, options, Fitting(source.text, options.size, collector.sink()));
   check_not_empty(source.text, collector.count());
   ImageSet set{source.text, collector.take(),       labels.labels, std::move(labels.class_names),
@@ -216,16 +231,49 @@ ImageSet open(const Source& source, const ReadOptions& options) {
   return set;
 }
 
+// Counts, shape and labels of a source: from its headers, or block after block of its images.
+Outline make_outline(const Source& source, const Reader& reader, const ReadOptions& options) {
+  Outline outline = reader.outline ? reader.outline(source.place) : Outline{};
+  if (!outline.shape.empty()) {
+    if (options.size > 0) outline.shape = {outline.shape[0], options.size, options.size};
+    return outline;
+  }
+  outline.count = 0;
+  outline.labels =
+      visit(source, reader, options, Fitting(source.text, options.size, [&](const at::Tensor& pixels) {
+              outline.count += pixels.size(0);
+              outline.shape = pixels.sizes().slice(1).vec();
+            }));
+  return outline;
+}
+
 }  // namespace
+
+ImageSet outline_images(const std::string& text, const ReadOptions& options) {
+  check_options(text, options);
+  const Source source = parse_source(text, options.folder);
+  const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place, options);
+  if (reader == nullptr || reader->map) return read_images(text, options);
+  const Outline outline = make_outline(source, *reader, options);
+  check_not_empty(text, outline.count);
+  const at::Tensor zero = at::zeros({1, 1, 1, 1}, at::kByte);  // stands for every pixel
+  ImageSet set{text, zero.expand({outline.count, 1, 1, 1}), outline.labels.labels,
+               outline.labels.class_names};
+  // What was visited in part is the part already.
+  if (reader->outline || !reader->visit_part) take_part(set, source);
+  set.pixels = zero.expand({set.size(), outline.shape[0], outline.shape[1], outline.shape[2]});
+  set.left_out.clear();
+  return set;
+}
 
 ImageSet read_images(const std::string& text, const ReadOptions& options) {
   check_options(text, options);
   const Source source = parse_source(text, options.folder);
-  ImageSet set = open(source, options);
+  ImageSet set = name_if_out_of_memory(text, kTooLarge, [&] { return open(source, options); });
   const int64_t size = options.size;
   const bool points = set.pixels.scalar_type() != at::kByte;  // they have no size
   if (points || size == 0 || (set.height() == size && set.width() == size)) return set;
-  Collector collector;
+  Collector collector(text);
   visit_in_blocks(set, Fitting(text, size, collector.sink()));
   set.pixels = collector.take();
   set.left_out.clear();

@@ -23,6 +23,10 @@ struct ReadOptions {
 
 ImageSet read_images(const std::string& source, const ReadOptions& options = {});
 
+// What read_images() would return, but for the pixels, which are zeros that take no memory: for counts, shape
+// and labels. Of NumPy's files only headers and labels are read.
+ImageSet outline_images(const std::string& source, const ReadOptions& options = {});
+
 // Throws what read_images() would throw before it reads the first image: a mistyped source, a path that is
 // not there, an unknown format.
 void check_source(const std::string& source, const ReadOptions& options = {});

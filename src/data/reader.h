@@ -32,6 +32,13 @@ struct Labels {
 // Which of `count` images with these labels are meant: their rows, ascending.
 using Choose = std::function<std::vector<int64_t>(int64_t count, const Labels& labels)>;
 
+// What a source holds, as far as its headers tell.
+struct Outline {
+  int64_t count = 0;
+  std::vector<int64_t> shape;  // of every image: C, H, W; empty where they differ
+  Labels labels;               // of all images
+};
+
 struct Reader {
   const char* kind;                          // for the list of known formats
   bool (*accepts)(const std::string& path);  // by name and kind of the path; it exists
@@ -40,6 +47,8 @@ struct Reader {
   // Beside `visit`, where images and labels are known before anything is decoded: only the rows chosen.
   Labels (*visit_part)(const std::string& path, const ReadOptions& options, const Choose& choose,
                        const Sink& sink) = nullptr;
+  // Beside `visit`, where headers tell all but the pixels.
+  Outline (*outline)(const std::string& path) = nullptr;
 };
 
 // ---- what several readers need --------------------------------------------------------------------------
