@@ -55,6 +55,17 @@ TEST_F(WriteFeatures, LabelsAreThoseOfTheDetector) {
   EXPECT_EQ(written().count("labels"), 0u);
 }
 
+TEST_F(WriteFeatures, NamesArePaddedRowsOfBytes) {
+  EXPECT_EQ(written().count("names"), 0u);
+  for (int64_t i = 0; i < 20; ++i) images.names.add("cat/" + std::string(i, 'x') + ".png");
+  const at::Tensor names = written().at("names");
+  ASSERT_EQ(names.sizes(), at::IntArrayRef({20, 27}));
+  for (int64_t i = 0; i < 20; ++i) {
+    const std::string row(reinterpret_cast<char*>(names.data_ptr<uint8_t>()) + 27 * i, 27);
+    EXPECT_EQ(row, images.title(i) + std::string(19 - i, '\0'));
+  }
+}
+
 TEST_F(WriteFeatures, ImagesThatDoNotFitAreAnError) {
   images.pixels = images.pixels.narrow(1, 0, 1).contiguous();
   expect_error([&] { written(); }, {"1 channels", "takes 3"});

@@ -60,9 +60,8 @@ void add_features(CLI::App& app, const CommonOptions& common) {
   command->add_flag("--skip-bad", options->skip_bad, "Leave out images that cannot be decoded");
   command->add_flag("--force", options->force, "Replace F.npz if it exists");
   command->footer(
-      "The arrays: features (rows x features), logits, labels (where the images have classes that the "
-      "detector\n"
-      "knows), names (where they have any), weight and bias of the last layer.\n"
+      "The arrays: features (rows x features), logits, labels (where the images have classes that the\n"
+      "detector knows), names (where they have any), weight and bias of the last layer.\n"
       "Example: scores that this detector was not saved with.\n"
       "  poem features runs/mine --out train.npz\n"
       "  poem features runs/mine test/ --out id.npz\n"

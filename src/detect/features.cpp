@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -27,12 +28,24 @@ at::Tensor known_labels(const Detector& detector, const ImageSet& images) {
   }
 }
 
+// Each name in a row of bytes, padded with zeros, which no name contains: NumPy views the rows as its bytes
+// ("S").
+at::Tensor to_rows(const ImageNames& names) {
+  size_t longest = 1;
+  for (int64_t i = 0; i < names.size(); ++i) longest = std::max(longest, names[i].size());
+  const at::Tensor rows = at::zeros({names.size(), static_cast<int64_t>(longest)}, at::kByte);
+  for (int64_t i = 0; i < names.size(); ++i)
+    std::copy(names[i].begin(), names[i].end(), rows.data_ptr<uint8_t>() + i * rows.size(1));
+  return rows;
+}
+
 }  // namespace
 
 std::string write_features(const std::string& path, const Detector& detector, const ImageSet& images) {
   check_channels(images, detector.network->spec().channels);
   std::map<std::string, at::Tensor> arrays;
   if (const at::Tensor labels = known_labels(detector, images); labels.defined()) arrays["labels"] = labels;
+  if (!images.names.empty()) arrays["names"] = to_rows(images.names);
   if (const Head head = head_of(detector); head.weight.defined()) {
     arrays["weight"] = head.weight;
     arrays["bias"] = head.bias;
