@@ -78,7 +78,8 @@ TEST(DecodeImage, GoesByContent) {
 }
 
 TEST(IsImageName, IgnoresCase) {
-  for (const char* name : {"a.jpg", "b.JPEG", "c/d.PnG", "x.y.JPG", "e.webp", "f.Bmp"}) EXPECT_TRUE(is_image_name(name)) << name;
+  for (const char* name : {"a.jpg", "b.JPEG", "c/d.PnG", "x.y.JPG", "e.webp", "f.Bmp"})
+    EXPECT_TRUE(is_image_name(name)) << name;
   for (const char* name : {"jpg", ".png", "a.gif", "a.png.txt", ""})
     EXPECT_FALSE(is_image_name(name)) << name;
 }

@@ -31,8 +31,8 @@ struct FeatureData {
   std::vector<std::pair<std::string, at::Tensor>> ood;
 };
 
-// Features as read_features() takes them; labels integers from 0 to K − 1, of an .npz `labels`; the head an .npz with `weight`
-// (K×m) and `bias` (K). What is not finite or does not fit together is an Error.
+// Features as read_features() takes them; labels integers from 0 to K − 1, of an .npz `labels`; the head an
+// .npz with `weight` (K×m) and `bias` (K). What is not finite or does not fit together is an Error.
 FeatureData read_feature_data(const FeaturePaths& paths);
 
 // Fitted on the training features and the head, which is all they see. The names as in choose_scores().

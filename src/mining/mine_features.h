@@ -14,8 +14,8 @@
 
 namespace poem {
 
-// An n×m array of floats from an .npy file, or the array `features` of an .npz; `width`: the m that it must have, 0: any. Another shape or type,
-// no rows, and values that are not finite are a poem::Error.
+// An n×m array of floats from an .npy file, or the array `features` of an .npz; `width`: the m that it must
+// have, 0: any. Another shape or type, no rows, and values that are not finite are a poem::Error.
 at::Tensor read_features(const std::string& path, int64_t width = 0);
 
 struct FeatureMiningSettings {
