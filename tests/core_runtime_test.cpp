@@ -50,15 +50,32 @@ TEST(Interrupts, AreNotedOnceAskedFor) {
   std::signal(SIGINT, SIG_DFL);
 }
 
+TEST(Interrupts, AreCtrlCAndTheWishToEndAlike) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    catch_interrupts();
+    std::raise(signal);
+    EXPECT_TRUE(interrupted());
+    EXPECT_EQ(interrupt_signal(), signal);
+    EXPECT_THROW(stop_if_interrupted(), Interrupted);
+  }
+  std::signal(SIGHUP, SIG_IGN);  // as nohup starts a program
+  catch_interrupts();
+  std::raise(SIGHUP);
+  EXPECT_FALSE(interrupted());
+  for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
+}
+
 TEST(InterruptsDeathTest, TheSecondOneEndsTheProgram) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";  // LibTorch may have started threads already
-  EXPECT_EXIT(
-      {
-        catch_interrupts();
-        std::raise(SIGINT);
-        std::raise(SIGINT);
-      },
-      testing::KilledBySignal(SIGINT), "");
+  for (const int signal : {SIGINT, SIGTERM}) {
+    EXPECT_EXIT(
+        {
+          catch_interrupts(OnInterrupt::kSave);
+          std::raise(signal);
+          std::raise(signal);
+        },
+        testing::KilledBySignal(signal), "finishing this step and saving; .* again quits without saving");
+  }
 }
 
 }  // namespace

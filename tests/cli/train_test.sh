@@ -11,6 +11,12 @@ expect_same "$(find run -type f | wc -l)" 11
 expect_same "$(wc -l <run/metrics.jsonl)" 2
 expect_words run/metrics.jsonl '"epoch":1' '"epoch":2' loss id_energy outlier_energy train_accuracy seconds \
   pool_abs_logit mined_abs_logit pool_p_outlier mined_p_outlier spread draw_overlap last_overlap distinct_images
+# The log and metrics.jsonl tell the boundary score with one sign.
+for set in mined pool; do
+  told=$(grep 'epoch   1/2' "$logs/err" | grep -o "$set -[0-9.]*" | head -1 | cut -d' ' -f2)
+  kept=$(head -1 run/metrics.jsonl | grep -o "\"${set}_boundary_score\":[-0-9.e]*" | cut -d: -f2)
+  expect_same "$(LC_ALL=C printf '%.2f' "$kept")" "$told"
+done
 expect_words run/results.json fpr95 auroc aupr_in aupr_out detection_error id_accuracy ring
 expect_words run/results.csv "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy" ring, mean,
 expect_words "$logs/out" FPR95 ring mean "ID accuracy"
