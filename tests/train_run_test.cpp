@@ -177,7 +177,7 @@ TEST(Run, GoingOnHasNoResultsOfBefore) {
   std::signal(SIGINT, SIG_DFL);
   catch_interrupts();
   for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
-  for (const char* file : {"detector.safetensors", "results.json", "results.csv", "scores"})
+  for (const char* file : {"detector.safetensors", "results.json", "results.csv", "scores", "scores.csv"})
     EXPECT_FALSE(fs::exists(folder / "a/" + file)) << file;
   expect_error([&] { resume_run(folder / "a", kCpu, {"train.epochs=3"}); },
                {"train.epochs", "3", "4", "at least as many"});
@@ -210,11 +210,11 @@ TEST(Run, TheRateOfTheThresholdCanBeChosenAndIsRecorded) {
     EXPECT_EQ(known, kept);  // of 40
     EXPECT_EQ(detector.calibration->tpr, tpr);
     EXPECT_EQ(detector.calibration->images, 40);
-    const auto threshold = nlohmann::json::parse(read_file(folder / "a/results.json")).at("threshold");
-    EXPECT_EQ(threshold.at("value"), *detector.threshold);
-    EXPECT_EQ(threshold.at("images"), 40);
-    EXPECT_EQ(threshold.at("kept_low"), kept_share({tpr, 40}).low);
-    EXPECT_EQ(threshold.at("kept_high"), kept_share({tpr, 40}).high);
+    const auto told = nlohmann::json::parse(read_file(folder / "a/results.json")).at("calibration");
+    EXPECT_EQ(told.at("tpr"), tpr);
+    EXPECT_EQ(told.at("images"), 40);
+    EXPECT_EQ(told.at("kept_low"), kept_share({tpr, 40}).low);
+    EXPECT_EQ(told.at("kept_high"), kept_share({tpr, 40}).high);
     resume_run(folder / "a", kCpu, {"threshold.tpr=0.8"});
   }
 }

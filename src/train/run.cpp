@@ -144,14 +144,13 @@ void tell_of_threshold(const Config& config, const TrainingData& data) {
 // The results, and how far the detector's threshold can be trusted.
 std::string results_text(const Results& results, const Detector& detector) {
   ordered_json json = to_json(results);
-  json["threshold"] = nullptr;
-  if (detector.threshold) {
+  json["calibration"] = nullptr;
+  if (detector.calibration) {
     const KeptShare kept = kept_share(*detector.calibration);
-    json["threshold"] = {{"value", *detector.threshold},
-                         {"tpr", detector.calibration->tpr},
-                         {"images", detector.calibration->images},
-                         {"kept_low", kept.low},
-                         {"kept_high", kept.high}};
+    json["calibration"] = {{"tpr", detector.calibration->tpr},
+                           {"images", detector.calibration->images},
+                           {"kept_low", kept.low},
+                           {"kept_high", kept.high}};
   }
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
@@ -253,7 +252,8 @@ void restore(Trainer& trainer, const Inputs& inputs, const Folder& folder, at::D
 
 // A run that goes on is not finished: what it was then must not pass for what it will be.
 void remove_results(const Folder& folder) {
-  for (const std::string& path : {folder.detector, folder.results, folder.table, folder.scores})
+  for (const std::string& path :
+       {folder.detector, folder.results, folder.table, folder.scores, folder.verdicts})
     fs::remove_all(path);
   remove_test_sheets(folder.gallery);
 }
