@@ -1,4 +1,4 @@
-// How OpenMP's threads wait for work: poem lets them sleep at once, libgomp by itself lets them spin for
+// How OpenMP's threads wait for work: in poem they sleep soon, libgomp by itself lets them spin for
 // milliseconds first. On an idle machine that must cost nearly nothing; beside other programs it must gain a
 // lot.
 #include <signal.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compare.h"
+#include "core/runtime.h"
 #include "stepper.h"
 
 namespace poem::bench {
@@ -43,7 +44,7 @@ class BusyPrograms {
 }  // namespace
 
 POEM_BENCH(wait) {
-  Stepper ours("demo"), spinning("demo", {"GOMP_SPINCOUNT", "300000"});  // libgomp's own number
+  Stepper ours("demo", {kSpins, kSpinCount}), spinning("demo", {kSpins, "300000"});  // libgomp's own number
   const auto compare_steps = [&](const char* what, double at_most, int repeats) {
     compare(
         what, [&] { ours.step(); }, [&] { spinning.step(); }, at_most, repeats);

@@ -169,6 +169,15 @@ TEST(OutputFolder, NothingReplacesAnybodyElsesFolderOrFile) {
   EXPECT_TRUE(fs::exists(folder / "file"));
 }
 
+TEST(OutputFolder, OneThatCannotBeMadeIsAnErrorBeforeAnythingIsDone) {
+  TemporaryFolder folder;
+  folder.put("file", "x");
+  expect_error([&] { check_output_folder(folder / "file/run", false, "m"); }, {"file", "is a file"});
+  expect_error([&] { check_output_folder(folder / "file/deep/run", true, "m"); }, {"file", "is a file"});
+  check_output_folder(folder / "new/deep/run", false, "m");
+  EXPECT_FALSE(fs::exists(folder / "new"));
+}
+
 TEST(OutputFolder, NamesThatCannotBeAreErrors) {
   TemporaryFolder folder;
   folder.put("file", "x");

@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <csignal>
-#include <thread>
 
 #include "expect_error.h"
 
@@ -20,7 +20,9 @@ TEST(Runtime, SetsAndTellsTheThreads) {
     EXPECT_EQ(runtime().threads, threads);
   }
   set_up_runtime(0);
-  EXPECT_EQ(runtime().threads, std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  cpu_set_t allowed;  // fewer than the machine has where something limits them
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  EXPECT_EQ(runtime().threads, CPU_COUNT(&allowed));
   set_up_runtime(before);
 }
 
@@ -50,15 +52,32 @@ TEST(Interrupts, AreNotedOnceAskedFor) {
   std::signal(SIGINT, SIG_DFL);
 }
 
+TEST(Interrupts, AreCtrlCAndTheWishToEndAlike) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    catch_interrupts();
+    std::raise(signal);
+    EXPECT_TRUE(interrupted());
+    EXPECT_EQ(interrupt_signal(), signal);
+    EXPECT_THROW(stop_if_interrupted(), Interrupted);
+  }
+  std::signal(SIGHUP, SIG_IGN);  // as nohup starts a program
+  catch_interrupts();
+  std::raise(SIGHUP);
+  EXPECT_FALSE(interrupted());
+  for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
+}
+
 TEST(InterruptsDeathTest, TheSecondOneEndsTheProgram) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";  // LibTorch may have started threads already
-  EXPECT_EXIT(
-      {
-        catch_interrupts();
-        std::raise(SIGINT);
-        std::raise(SIGINT);
-      },
-      testing::KilledBySignal(SIGINT), "");
+  for (const int signal : {SIGINT, SIGTERM}) {
+    EXPECT_EXIT(
+        {
+          catch_interrupts(OnInterrupt::kSave);
+          std::raise(signal);
+          std::raise(signal);
+        },
+        testing::KilledBySignal(signal), "finishing this step and saving; .* again quits without saving");
+  }
 }
 
 }  // namespace

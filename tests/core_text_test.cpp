@@ -100,7 +100,8 @@ TEST(DurationText, ChoosesItsUnits) {
   EXPECT_EQ(duration_text(3599.6), "1 h 00 min");
   EXPECT_EQ(duration_text(7500), "2 h 05 min");
   EXPECT_EQ(duration_text(7199.6), "2 h 00 min");
-  EXPECT_EQ(duration_text(100 * 3600), "100 h 00 min");
+  EXPECT_EQ(duration_text(47 * 3600), "47 h 00 min");
+  EXPECT_EQ(duration_text(100 * 3600), "4 days 4 h");
 }
 
 }  // namespace

@@ -62,6 +62,22 @@ TEST(Detector, ThresholdsKeepEveryBit) {
   EXPECT_FALSE(Detector::load(folder / "d").threshold);
 }
 
+TEST(Detector, KeepsWhatItsThresholdRestsOn) {
+  TemporaryFolder folder;
+  Detector detector = small_detector();
+  detector.save(folder / "old");  // as files of older versions are
+  EXPECT_FALSE(Detector::load(folder / "old").calibration);
+  detector.calibration = Calibration{0.9, 24};
+  detector.save(folder / "new");
+  const Detector loaded = Detector::load(folder / "new");
+  ASSERT_TRUE(loaded.calibration);
+  EXPECT_EQ(loaded.calibration->tpr, 0.9);
+  EXPECT_EQ(loaded.calibration->images, 24);
+  detector.calibration = Calibration{0.9, 0};
+  detector.save(folder / "bad");
+  expect_error([&] { Detector::load(folder / "bad"); }, {"bad", "damaged", "calibration"});
+}
+
 TEST(Detector, SavedTwiceItGivesTheSameBytes) {
   TemporaryFolder folder;
   small_detector().save(folder / "1");

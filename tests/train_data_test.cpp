@@ -45,6 +45,16 @@ TEST(TrainingData, ValidationIsHeldOutAndNothingIsLost) {
   }
 }
 
+TEST(TrainingData, OfFewImagesMoreAreHeldOut) {
+  EXPECT_EQ(held_out_count(std::nullopt, 50000), 1000);  // 2 %, as in CIFAR
+  EXPECT_EQ(held_out_count(std::nullopt, 20000), 400);
+  EXPECT_EQ(held_out_count(std::nullopt, 4000), 400);
+  EXPECT_EQ(held_out_count(std::nullopt, 480), 96);  // a fifth
+  EXPECT_EQ(held_out_count(std::nullopt, 2), 0);
+  EXPECT_EQ(held_out_count(0.05, 4000), 200);  // what is given is kept to
+  EXPECT_EQ(held_out_count(0.0, 4000), 0);
+}
+
 TEST(TrainingData, TheSplitFollowsTheSeed) {
   Config config = points(200, 0.25);
   const auto rows = [&](int64_t seed) {

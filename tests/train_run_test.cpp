@@ -131,6 +131,94 @@ TEST(Run, ResumedItEndsTheSame) {
   expect_same_run(folder / "whole", folder / "cut");
 }
 
+TEST(Run, ToldToEndInTheFirstEpochItIsSaved) {
+  TemporaryFolder folder;
+  Config config = points();
+  config.mining.miner = "random";  // scores nothing: the signal is first noticed after a batch
+  start_run(config, folder / "whole", false, kCpu);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    catch_interrupts();
+    std::raise(signal);
+    EXPECT_FALSE(start_run(config, folder / "cut", true, kCpu).finished);
+    EXPECT_TRUE(fs::exists(folder / "cut/checkpoint/state.safetensors"));
+    catch_interrupts();
+    EXPECT_TRUE(resume_run(folder / "cut", kCpu).finished);
+    expect_same_run(folder / "whole", folder / "cut");
+  }
+  for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
+}
+
+// At one learning rate a run that goes on is the same as one that was so long from the start: also the queue,
+// which does not hold the last epoch of a finished run.
+TEST(Run, GoesOnToMoreEpochs) {
+  for (const char* features : {"stored", "fresh"}) {
+    TemporaryFolder folder;
+    Config config = points();
+    config.train.milestones = {};
+    config.queue.features = features;
+    config.train.epochs = 5;
+    start_run(config, folder / "whole", false, kCpu);
+    config.train.epochs = 2;
+    start_run(config, folder / "grown", false, kCpu);
+    EXPECT_TRUE(resume_run(folder / "grown", kCpu, {"train.epochs=4"}).finished);
+    EXPECT_TRUE(resume_run(folder / "grown", kCpu, {"train.epochs=5"}).finished);
+    expect_same_run(folder / "whole", folder / "grown");
+  }
+}
+
+TEST(Run, GoingOnHasNoResultsOfBefore) {
+  TemporaryFolder folder;
+  Config config = points();
+  config.mining.miner = "random";
+  start_run(config, folder / "a", false, kCpu);
+  catch_interrupts();
+  std::raise(SIGINT);
+  EXPECT_FALSE(resume_run(folder / "a", kCpu, {"train.epochs=9"}).finished);
+  std::signal(SIGINT, SIG_DFL);
+  catch_interrupts();
+  for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
+  for (const char* file : {"detector.safetensors", "results.json", "results.csv", "scores", "scores.csv"})
+    EXPECT_FALSE(fs::exists(folder / "a/" + file)) << file;
+  expect_error([&] { resume_run(folder / "a", kCpu, {"train.epochs=3"}); },
+               {"train.epochs", "3", "4", "at least as many"});
+  EXPECT_TRUE(resume_run(folder / "a", kCpu, {"train.epochs=4"}).finished);
+  EXPECT_EQ(metrics(folder / "a/metrics.jsonl").size(), 4u);
+}
+
+TEST(Run, WhatWasTrainedCannotBeChanged) {
+  TemporaryFolder folder;
+  start_run(points(), folder / "a", false, kCpu);
+  const std::string config = read_file(folder / "a/config.yaml");
+  for (const char* set : {"seed=1", "mining.pool=200", "train.learning_rate=0.1", "train.pretrain=1"}) {
+    expect_error([&] { resume_run(folder / "a", kCpu, {set}); },
+                 {std::string("--set ") + set, "cannot change", "train.epochs", "--out NEW"});
+  }
+  EXPECT_EQ(read_file(folder / "a/config.yaml"), config);
+}
+
+TEST(Run, TheRateOfTheThresholdCanBeChosenAndIsRecorded) {
+  TemporaryFolder folder;
+  Config config = points();
+  config.tpr = 0.5;
+  start_run(config, folder / "a", false, kCpu);
+  const TrainingData data = load_training_data(config);
+  for (const auto& [tpr, kept] : {std::pair(0.5, 20), std::pair(0.8, 32)}) {
+    const Detector detector = Detector::load(detector_path(folder / "a"));
+    int64_t known = 0;
+    for (const Verdict& verdict : detector.judge(subset(data.id, data.validation_rows)))
+      known += verdict.known;
+    EXPECT_EQ(known, kept);  // of 40
+    EXPECT_EQ(detector.calibration->tpr, tpr);
+    EXPECT_EQ(detector.calibration->images, 40);
+    const auto told = nlohmann::json::parse(read_file(folder / "a/results.json")).at("calibration");
+    EXPECT_EQ(told.at("tpr"), tpr);
+    EXPECT_EQ(told.at("images"), 40);
+    EXPECT_EQ(told.at("kept_low"), kept_share({tpr, 40}).low);
+    EXPECT_EQ(told.at("kept_high"), kept_share({tpr, 40}).high);
+    resume_run(folder / "a", kCpu, {"threshold.tpr=0.8"});
+  }
+}
+
 TEST(Run, StoppedWhileTheMinerScoresItEndsTheSame) {
   TemporaryFolder folder;
   start_run(points(), folder / "whole", false, kCpu);
@@ -179,7 +267,8 @@ TEST(Run, ForceReplacesARunOnlyWhenTheNewOneCanStart) {
   start_run(other, folder / "b", false, kCpu);
   expect_same_run(folder / "a", folder / "b");
   folder.put("a/letter", "precious");
-  expect_error([&] { start_run(other, folder / "a", true, kCpu); }, {"letter", "never replaced"});
+  expect_error([&] { start_run(other, folder / "a", true, kCpu); },
+               {"letter", "did not create", "never replaced"});
   EXPECT_TRUE(fs::exists(folder / "a/detector.safetensors"));
 }
 

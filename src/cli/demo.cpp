@@ -50,18 +50,42 @@ std::string find_config() {
   throw Error("configs/demo.yaml", "is not where the program looks for it", "give it with --config");
 }
 
-void train_method(const Method& method, const Options& options, const std::string& config_path,
-                  at::Device device) {
+struct Plan {
+  Config config;
+  std::string folder;
+  bool resumes;  // a run of this very config is there
+};
+
+Plan make_plan(const Method& method, const Options& options, const std::string& config_path) {
   std::vector<std::string> set = options.set;
   set.insert(set.end(), method.set.begin(), method.set.end());
   const Config config = read_config(config_path, set);
-  const std::string folder = options.out + "/" + method.folder;
-  spdlog::info("\n{}: mining.miner {}, objective {}", folder, config.mining.miner, config.objective.name);
-  const std::string there = folder + "/config.yaml";
-  const bool same =
+  const std::string folder = options.out + "/" + method.folder, there = folder + "/config.yaml";
+  const bool resumes =
       !options.force && fs::exists(there) && config_text(read_config(there, {})) == config_text(config);
+  return {config, folder, resumes};
+}
+
+// What any of the trainings would stumble over is found before the first begins. The last one, POEM's, reads
+// all images that the others read.
+std::vector<Plan> make_plans(const Options& options, const std::string& config_path, at::Device device) {
+  std::vector<Plan> plans;
+  for (const Method& method : kMethods) plans.push_back(make_plan(method, options, config_path));
+  bool finished = true;
+  for (const Plan& plan : plans) {
+    if (!plan.resumes) check_run_folder(plan.folder, options.force);
+    check_startable(anchored(plan.config), device);
+    finished = finished && plan.resumes && fs::exists(plan.folder + "/detector.safetensors");
+  }
+  if (!finished) rehearse_run(plans.back().config, device);
+  return plans;
+}
+
+void train_method(const Plan& plan, const Options& options, at::Device device) {
+  const auto& [config, folder, resumes] = plan;
+  spdlog::info("\n{}: mining.miner {}, objective {}", folder, config.mining.miner, config.objective.name);
   const RunOutcome outcome =
-      same ? resume_run(folder, device) : start_run(config, folder, options.force, device);
+      resumes ? resume_run(folder, device) : start_run(config, folder, options.force, device);
   write_run_report(folder);
   if (!outcome.finished) {
     spdlog::warn("interrupted; the same command again goes on");
@@ -84,8 +108,9 @@ void run(const Options& options, const CommonOptions& common) {
   const std::string config_path = options.config.empty() ? find_config() : options.config;
   const Config config = read_config(config_path, options.set);
   if (config.data.test.empty()) throw Error(config_path, "data.test is empty", "name what to compare on");
+  const std::vector<Plan> plans = make_plans(options, config_path, device);
   const TestData test = load_test_data(config.data.test, config.data.ood, read_options(config.data));
-  for (const Method& method : kMethods) train_method(method, options, config_path, device);
+  for (const Plan& plan : plans) train_method(plan, options, device);
 
   TextTable table{{"in percent", "FPR95", "AUROC", "AUPR-in", "AUPR-out", "ID acc"}, 1, {}};
   for (const auto& [name, images] : test.ood) table.header.push_back(name);

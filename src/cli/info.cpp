@@ -28,6 +28,11 @@ int64_t lines_of(const std::string& path) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
+std::string threshold_text(const Detector& detector) {
+  const std::string value = fmt::format("{}", *detector.threshold);
+  return detector.calibration ? value + ", " + to_text(*detector.calibration) : value;
+}
+
 // What is told is complete before a line of it is printed: a damaged file leaves an error alone.
 std::string about_detector(const std::string& path) {
   const Detector detector = Detector::load(path);
@@ -37,8 +42,7 @@ std::string about_detector(const std::string& path) {
       "detector   {}\nnetwork    {}, {} parameters, {} features\ninput      {}x{} pixels\nscore      {}\n"
       "threshold  {}\nclasses    {}\n",
       path, detector.network->spec().name, parameters, detector.network->feature_count(), detector.size,
-      detector.size, detector.score->name(),
-      detector.threshold ? fmt::format("{}", *detector.threshold) : "none",
+      detector.size, detector.score->name(), detector.threshold ? threshold_text(detector) : "none",
       fmt::join(detector.class_names, ", "));
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
@@ -41,8 +40,7 @@ void run(Options options, const CommonOptions& common) {
   if (options.out.empty()) options.out = default_folder(options.file);
   StudyOptions study_options{options.out, static_cast<size_t>(options.jobs), options.force,
                              {},          pick_device(common.device),        {}};
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int threads = common.threads > 0 ? common.threads : std::max(1, cores / options.jobs);
+  const int threads = common.threads > 0 ? common.threads : std::max(1, cores() / options.jobs);
   study_options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "--threads",
                            std::to_string(threads), "--device", common.device};
   study_options.published = [&] { write_study_report(options.out); };

@@ -36,10 +36,10 @@ void run(const Options& options, const CommonOptions& common) {
     folder = options.out.empty() ? default_folder(options.config) : options.out;
     outcome = start_run(read_config(options.config, options.set), folder, options.force, device);
   } else {
-    if (!options.config.empty() || !options.out.empty() || !options.set.empty()) {
-      throw Error("--resume", "goes on with the run's own config", "leave out CONFIG, --out and --set");
+    if (!options.config.empty() || !options.out.empty()) {
+      throw Error("--resume", "goes on with the run's own config", "leave out CONFIG and --out");
     }
-    outcome = resume_run(folder, device);
+    outcome = resume_run(folder, device, options.set);
   }
   if (outcome.results) fmt::print("{}", to_table(*outcome.results, terminal(STDOUT_FILENO)));
   write_run_report(folder);
@@ -66,7 +66,8 @@ void add_train(CLI::App& app, const CommonOptions& common) {
       "Examples:\n"
       "  poem train configs/demo.yaml --out runs/first\n"
       "  poem train configs/demo.yaml --out runs/random --set mining.miner=random --seed 1\n"
-      "  poem train --resume runs/first");
+      "  poem train --resume runs/first\n"
+      "  poem train --resume runs/first --set train.epochs=20   # to go on longer");
   command->callback([options, &common] { run(*options, common); });
 }
 

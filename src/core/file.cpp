@@ -40,6 +40,16 @@ std::string remedy_for(int code) {
   throw Error(path, fmt::format("cannot {}: {}", action, std::strerror(code)), remedy_for(code));
 }
 
+// What is there of a folder's path must be folders, the last of them one that may be written into.
+void check_place(const std::string& path) {
+  fs::path place = fs::absolute(path);
+  std::error_code code;
+  while (!fs::exists(place, code) && place.has_relative_path()) place = place.parent_path();
+  if (!fs::is_directory(place, code))
+    throw Error(place.string(), "is a file, a folder is needed", "choose another name");
+  if (::access(place.c_str(), W_OK | X_OK) != 0) fail_with(path, "write into", errno);
+}
+
 // An open descriptor that closes itself.
 struct Descriptor {
   int number;
@@ -176,9 +186,8 @@ void check_output_folder(const std::string& path, bool force, const std::string&
   std::error_code code;
   const bool exists = fs::exists(path, code);
   if (code) fail_with(path, "look at", code.value());
+  check_place(path);
   if (!exists) return;
-  if (!fs::is_directory(path, code))
-    throw Error(path, "is a file, a folder is needed", "choose another name");
   const bool empty = fs::is_empty(path, code);
   if (code) fail_with(path, "look into", code.value());
   if (empty) return;

@@ -89,8 +89,9 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// An Error if `path` holds something already. With `force` it may, provided that it contains `mark`, the file
-// that tells a folder of poem's own from anybody else's. Touches nothing: an Error after it costs nothing.
+// An Error if `path` holds something already, or cannot be made or written into. With `force` it may,
+// provided that it contains `mark`, the file that tells a folder of poem's own from anybody else's. Touches
+// nothing: an Error after it costs nothing.
 void check_output_folder(const std::string& path, bool force, const std::string& mark);
 void make_output_folder(const std::string& path);  // parents too
 void empty_folder(const std::string& path);        // removes all it holds

@@ -141,9 +141,8 @@ void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std
   }
 }
 
-YAML::Node load_map(const std::string& path) {
-  const YAML::Node root =
-      load_yaml(path, read_file(path), "mend the line; 'poem config' prints a whole example");
+YAML::Node load_map(const std::string& text, const std::string& path) {
+  const YAML::Node root = load_yaml(path, text, "mend the line; 'poem config' prints a whole example");
   if (root.IsNull()) return YAML::Node(YAML::NodeType::Map);  // an empty file
   if (!root.IsMap()) throw Error(path, "is not a map of keys", "'poem config' prints an example");
   return root;
@@ -181,12 +180,16 @@ Allowed one_of(std::vector<std::string> choices) {
 }
 
 void read_yaml(const std::vector<Key>& keys, const std::string& path) {
+  read_yaml_text(keys, read_file(path), path);
+}
+
+void read_yaml_text(const std::vector<Key>& keys, const std::string& text, const std::string& where) {
   std::set<std::string> seen;
-  assign_tree(keys, load_map(path), "", path, seen);
+  assign_tree(keys, load_map(text, where), "", where, seen);
 }
 
 void read_yaml_key(const Key& key, const std::string& path) {
-  if (const YAML::Node node = load_map(path)[key.name]) assign(key, node, path);
+  if (const YAML::Node node = load_map(read_file(path), path)[key.name]) assign(key, node, path);
 }
 
 void set_key(const std::vector<Key>& keys, const std::string& assignment, const std::string& given_to) {

@@ -71,7 +71,7 @@ TimeLeft time_left(double last, double ran, double bar, int64_t later);
 // Logging through spdlog: plain lines on stderr; warnings only if quiet (which hides progress bars as well).
 void set_up_logging(bool quiet);
 
-// "2 h 05 min", "3 min 20 s", "4.2 s".
+// "3 days 7 h", "2 h 05 min", "3 min 20 s", "4.2 s".
 std::string duration_text(double seconds);
 
 }  // namespace poem

@@ -8,12 +8,10 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <thread>
 
 #include "core/error.h"
 #include "core/terminal.h"
@@ -49,38 +47,19 @@ void note_interrupt(int signal) {
   }
 }
 
-// libgomp's threads spin for milliseconds behind every parallel loop before they sleep. Beside other programs
-// that takes the cores from whoever has work to do, and a training becomes ten times slower. The variables
-// that shorten it are read before main() begins; but a program with more OpenMP threads than there are
-// processors spins for a microsecond only (libgomp's manual, GOMP_SPINCOUNT). So a few more are started,
-// which sleep for as long as the program runs.
-void let_threads_sleep(int threads) {
-  const bool decided = std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
-  const int more = omp_get_num_procs() + 1 - threads;
-  if (decided || threads == 1 || more < 1) return;
-  std::thread([more] {
-#pragma omp parallel num_threads(more + 1)
-    {
-#pragma omp barrier  // an empty region would be optimised away
-    }
-    for (;;) ::pause();  // its threads are counted while it lives
-  }).detach();
-}
-
 }  // namespace
+
+int cores() { return std::max(omp_get_num_procs(), 1); }
 
 void set_up_runtime(int threads) {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);
   mallopt(M_TOP_PAD, 64 << 20);
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int count = threads > 0 ? threads : std::max(cores, 1);
+  const int count = threads > 0 ? threads : cores();
   at::set_num_threads(count);
 #ifdef POEM_HAS_CBLAS
   if (openblas_set_num_threads != nullptr) openblas_set_num_threads(count);
 #endif
-  static std::once_flag once;
-  std::call_once(once, let_threads_sleep, count);
 }
 
 Runtime runtime() {

@@ -7,10 +7,16 @@
 
 namespace poem {
 
-// Sets LibTorch's and BLAS's thread counts (0: all cores), lets OpenMP's threads sleep as soon as they have
-// nothing to do, and makes the allocator keep what it has: glibc otherwise maps and faults every large tensor
-// anew, which costs more than half of a training step.
+// The cores that this process may use: in a container or a job often fewer than the machine has.
+int cores();
+
+// Sets LibTorch's and BLAS's thread counts (0: all cores) and makes the allocator keep what it has: glibc
+// otherwise maps and faults every large tensor anew, which costs more than half of a training step.
 void set_up_runtime(int threads);
+
+// How often OpenMP's threads look for work before they sleep: the variable that libgomp reads when it is
+// loaded, and what the program sets it to (cli/wait_policy.cpp).
+constexpr const char *kSpins = "GOMP_SPINCOUNT", *kSpinCount = "1000";
 
 // What the bits of a result depend on beside config and seed.
 struct Runtime {

@@ -54,6 +54,12 @@ NetworkSpec network_from(const json& j) {
   return s;
 }
 
+Calibration calibration_from(const json& j) {
+  const Calibration calibration{j.at("tpr").get<double>(), whole_number(j, "images")};
+  if (calibration.tpr > 0 && calibration.tpr <= 1 && calibration.images > 0) return calibration;
+  throw Error("calibration", "is " + j.dump());
+}
+
 // What helps where the file is damaged: in the folder of its run, the run.
 std::string remedy_for(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
@@ -80,6 +86,7 @@ Detector describe(const json& about, const TensorFile& file) {
   if (detector.size < 1 || detector.size > kLargest)
     throw Error("size", fmt::format("is {}, not 1 to {}", detector.size, kLargest));
   if (!about.at("threshold").is_null()) detector.threshold = about.at("threshold").get<double>();
+  if (about.contains("calibration")) detector.calibration = calibration_from(about["calibration"]);
   detector.network = make_network(network_from(about.at("network")), Weights(file, ""));
   check_classes(detector);
   return detector;
@@ -160,6 +167,7 @@ void Detector::save(const std::string& path) const {
                 {"class_names", class_names},
                 {"size", size}};
   about["threshold"] = threshold ? json(*threshold) : json(nullptr);
+  if (calibration) about["calibration"] = {{"tpr", calibration->tpr}, {"images", calibration->images}};
   // Class names may be folder names in another encoding than UTF-8, which JSON does not allow.
   const std::string text = about.dump(-1, ' ', false, json::error_handler_t::replace);
   file.metadata = {{"format", kFormat}, {"poem", version()}, {"detector", text}};

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/image_set.h"
+#include "detect/calibration.h"
 #include "detect/score.h"
 #include "net/network.h"
 
@@ -31,7 +32,8 @@ struct Detector {
   std::shared_ptr<Score> score;      // fitted
   std::optional<double> threshold;   // empty when no validation images were held out
   std::vector<std::string> class_names;
-  int64_t size = 32;  // side of the input in pixels
+  int64_t size = 32;                            // side of the input in pixels
+  std::optional<Calibration> calibration = {};  // what the threshold rests on; older files do not say
 
   // Every image's verdict; images of another size are resized. Without a threshold an Error.
   std::vector<Verdict> judge(const ImageSet& images) const;

@@ -121,16 +121,21 @@ OodMetrics ood_metrics(const std::vector<double>& id, const std::vector<double>&
   return walk(keys[0], keys[1]);
 }
 
+// Dividing rounds correctly where tpr · n would not.
+int64_t count_at_tpr(int64_t n, double tpr) {
+  const auto all = static_cast<double>(n);
+  auto count = static_cast<int64_t>(tpr * all);
+  while (static_cast<double>(count) / all < tpr) ++count;
+  while (count > 1 && static_cast<double>(count - 1) / all >= tpr) --count;
+  return count;
+}
+
 double threshold_at_tpr(std::vector<double> id, double tpr) {
   check(id, "ID scores");
   if (!(tpr > 0 && tpr <= 1)) {
     throw Error("true positive rate", fmt::format("{} is not above 0 and at most 1", tpr), "0.95 is usual");
   }
-  // The smallest count whose share reaches tpr; dividing rounds correctly where tpr · n would not.
-  const double n = static_cast<double>(id.size());
-  auto count = static_cast<int64_t>(tpr * n);
-  while (static_cast<double>(count) / n < tpr) ++count;
-  while (count > 1 && static_cast<double>(count - 1) / n >= tpr) --count;
+  const int64_t count = count_at_tpr(static_cast<int64_t>(id.size()), tpr);
   std::nth_element(id.begin(), id.begin() + (count - 1), id.end(), std::greater<double>());
   return id[count - 1];
 }

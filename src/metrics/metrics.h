@@ -23,6 +23,9 @@ struct OodMetrics {
 // the highest or lowest there is, and ties with its like.
 OodMetrics ood_metrics(const std::vector<double>& id, const std::vector<double>& ood);
 
+// The smallest count of n whose share is at least tpr, for 0 < tpr ≤ 1.
+int64_t count_at_tpr(int64_t n, double tpr);
+
 // The largest γ with share(scores ≥ γ) ≥ tpr, for 0 < tpr ≤ 1.
 double threshold_at_tpr(std::vector<double> id, double tpr);
 

@@ -125,6 +125,8 @@ at::Tensor Backbone::parameter(const std::string& name, at::IntArrayRef sizes,
   at::Tensor tensor;
   if (weights_.file) {
     tensor = stored_tensor(weights_, name, sizes);
+  } else if (weights_.shapes) {
+    tensor = at::empty(sizes, at::kMeta);
   } else {
     Stream stream(weights_.seed, "init", parameters_.size());
     tensor = at::empty(sizes);

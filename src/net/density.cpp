@@ -42,11 +42,12 @@ class Density : public Network {
       : Network(spec), inner_(std::move(inner)), seed_(weights.seed) {
     const int64_t dimensions = spec.channels * spec.pixels, k = spec.components;
     const auto make = [&](const std::string& name, at::IntArrayRef sizes) {
-      return weights.file ? stored_tensor(weights, "density." + name, sizes) : at::zeros(sizes);
+      if (weights.file) return stored_tensor(weights, "density." + name, sizes);
+      return at::zeros(sizes, weights.shapes ? at::kMeta : at::kCPU);
     };
     centre_ = make("centre", {dimensions});
     whiten_ = make("whiten", {dimensions, dimensions});
-    if (!weights.file) whiten_.fill_diagonal_(1);
+    if (!weights.file && !weights.shapes) whiten_.fill_diagonal_(1);
     in_ = {make("in.means", {k, dimensions}), make("in.log_variances", {k}), make("in.log_weights", {k})};
     out_ = {make("out.means", {k, dimensions}), make("out.log_variances", {k}), make("out.log_weights", {k})};
     learn(true);

@@ -19,7 +19,15 @@ struct Weights {
   Weights(uint64_t seed) : seed(seed) {}  // implicit: make_network(spec, 7)
   Weights(const TensorFile& file, std::string prefix) : file(&file), prefix(std::move(prefix)) {}
 
+  // Of no memory at all: tensors that have a shape and nothing else, enough to ask what a network would take.
+  static Weights none() {
+    Weights weights(0);
+    weights.shapes = true;
+    return weights;
+  }
+
   uint64_t seed = 0;
+  bool shapes = false;
   const TensorFile* file = nullptr;  // under `prefix`; only while the network is made
   std::string prefix;
 };

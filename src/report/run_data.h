@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "detect/calibration.h"
 #include "detect/results.h"
 
 namespace poem {
@@ -36,8 +37,9 @@ struct RunData {
   int64_t results_epoch = 0;        // the epoch after which the results were taken; 0: the end of the run
   std::vector<NamedScores> scores;  // ID test images first, then at least one OOD set; or none
   std::optional<double> threshold;  // the detector's
-  bool has_detector = false;        // maybe a damaged one
-  std::vector<Sheet> mined, test;   // by epoch; by name
+  std::optional<Calibration> calibration;                         // what it rests on, where that is known
+  bool has_detector = false;                                      // maybe a damaged one
+  std::vector<Sheet> mined, test;                                 // by epoch; by name
   std::vector<std::pair<std::string, std::string>> surroundings;  // version and machine
 
   std::string name() const;                           // the folder's own

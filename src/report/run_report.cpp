@@ -47,6 +47,13 @@ std::string words_on_results(const RunData& run) {
     text =
         fmt::format("At its threshold the detector keeps {} of the ID test images and rejects {}.",
                     percent_text(share_from(run.scores[0].scores, *run.threshold)), words_on_sets(rejected));
+    if (run.calibration) {
+      const KeptShare kept = kept_share(*run.calibration);
+      text += fmt::format(
+          " The threshold rests on {}: of new ID images it keeps {} to {}, with a confidence of {}.",
+          counted(run.calibration->images, "held-out image"), percent_text(kept.low), percent_text(kept.high),
+          percent_text(0.95, 0));
+    }
   } else {
     for (const SetResult& set : run.results->sets) rejected.emplace_back(set.name, 1 - set.metrics.fpr95);
     text =
@@ -351,7 +358,10 @@ void add_setup(Page& page, const RunData& run) {
                                    {"Outliers", "data.outliers"}}) {
     if (const std::string value = run.setting(key); !value.empty()) entries.emplace_back(title, value);
   }
-  if (run.threshold) entries.emplace_back("Threshold", fmt::format("{:.6g}", *run.threshold));
+  if (run.threshold) {
+    entries.emplace_back("Threshold", fmt::format("{:.6g}", *run.threshold) +
+                                          (run.calibration ? ", " + to_text(*run.calibration) : ""));
+  }
   entries.insert(entries.end(), run.surroundings.begin(), run.surroundings.end());
   page.add(html_list(entries));
   if (!run.config_text.empty())

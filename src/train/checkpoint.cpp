@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -42,7 +43,25 @@ void warn_of_differences(const json& then, const json& now) {
   }
 }
 
+// The config as far as a checkpoint belongs to it: the changeable keys are as in any other.
+std::string state_text(Config config) {
+  Config any;
+  const auto keys = poem::keys(config), defaults = poem::keys(any);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto& names = changeable_keys();
+    if (std::find(names.begin(), names.end(), keys[i].name) != names.end())
+      set_key(keys, keys[i].name + "=" + value_text(defaults[i]));
+  }
+  return to_yaml(config);
+}
+
 }  // namespace
+
+const std::vector<std::string>& changeable_keys() {
+  static const std::vector<std::string> names = {"train.epochs", "train.evaluate_every", "threshold.tpr",
+                                                 "data.folder"};
+  return names;
+}
 
 std::string config_text(Config config) {
   config.data.folder.clear();
@@ -71,7 +90,8 @@ void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingDa
                 fmt::format("was written with {} images, now there are {}", file.text("data"), sizes.dump()),
                 "restore the data, or train anew");
   }
-  if (file.text("config") != config_text(trainer.config())) {
+  // Keys that an older poem did not know yet have their default.
+  if (state_text(config_from(file.text("config"), path)) != state_text(trainer.config())) {
     throw Error(path, "was written with another config.yaml, or by another version of poem",
                 "restore what it was, or train anew");
   }

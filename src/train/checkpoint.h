@@ -2,14 +2,18 @@
 // numbers.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "train/trainer.h"
 
 namespace poem {
 
-// All of a config that the bits depend on: where the images lie is not part of it, so that a run may move
-// with its data.
+// All of a config that the bits of a finished run depend on: where the images lie is not part of it, so that
+// a run may move with its data.
 std::string config_text(Config config);
+
+// Keys that may change while a run is stopped: no bit of what it has trained depends on them.
+const std::vector<std::string>& changeable_keys();
 
 void write_checkpoint(const std::string& path, const Trainer& trainer, const TrainingData& data,
                       at::Device device);

@@ -83,7 +83,8 @@ std::vector<Key> keys(Config& c) {
       {"data.ood", &c.data.ood, "OOD test sets as NAME=SOURCE"},
       {"data.size", &c.data.size, "side of the network's square input in pixels", between(1, 1024)},
       {"data.validation", &c.data.validation,
-       "share of the ID training images never trained on; the saved threshold comes from it",
+       "share of the ID training images never trained on; the detector's threshold comes from them; auto: "
+       "0.02, or as much more as gives 400 images, but at most 0.2",
        between(0, 0.5)},
       {"data.skip_bad", &c.data.skip_bad, "leave out images that cannot be decoded, with a warning"},
 
@@ -178,6 +179,9 @@ std::vector<Key> keys(Config& c) {
        "stored: features from the epoch that trained on them; fresh: computed again in each epoch",
        one_of({"stored", "fresh"})},
 
+      {"threshold.tpr", &c.tpr, "share of the held-out ID images that the detector's threshold keeps",
+       between(0.01, 1)},
+
       {"train.epochs", &c.train.epochs, "passes over the ID images", between(1, 1000000)},
       {"train.pretrain", &c.train.pretrain,
        "epochs on ID images alone before train.epochs, with their own schedule (sofl's first stage)",
@@ -214,6 +218,12 @@ Config parse_config(const std::string& path) {
   read_yaml_key(table.front(), path);  // first of all: a file of another version may well have other keys
   check_format(config.format, path);
   read_yaml(table, path);
+  return config;
+}
+
+Config config_from(const std::string& text, const std::string& where) {
+  Config config;
+  read_yaml_text(keys(config), text, where);
   return config;
 }
 

@@ -2,6 +2,7 @@
 // put together, and keys() binds each to its name, range and meaning.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct DataSettings {
   std::string train, test, outliers;  // sources as data/read.h takes them; test and outliers may be empty
   std::vector<std::string> ood;       // NAME=SOURCE
   int64_t size = 32;
-  double validation = 0.02;
+  std::optional<double> validation;  // share of the ID images; empty: by their number (train/data.h)
   bool skip_bad = false;
 };
 
@@ -76,6 +77,7 @@ struct Config {
   QueueSettings queue;
   TrainSettings train;
   std::string score = "energy";
+  double tpr = 0.95;  // share of the held-out ID images that the detector's threshold keeps
 };
 
 std::vector<Key> keys(Config& config);
@@ -83,8 +85,11 @@ std::vector<Key> keys(Config& config);
 // What a YAML file says, over the defaults; that keys are missing, or do not fit together, is no Error here.
 Config parse_config(const std::string& path);
 
-// The same, then the assignments, which `given_to` had, then the objective's weight as a number, then checks
-// of what concerns several keys.
+// The same for the text of such a file; `where` names it in messages.
+Config config_from(const std::string& text, const std::string& where);
+
+// As parse_config(), then the assignments, which `given_to` had, then the objective's weight as a number,
+// then checks of what concerns several keys.
 Config read_config(const std::string& path, const std::vector<std::string>& assignments,
                    const std::string& given_to = "--set");
 std::string to_yaml(const Config& config);  // the weight is a number there too

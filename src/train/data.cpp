@@ -16,8 +16,7 @@ namespace {
 constexpr const char* kOod = "OOD set";
 
 void split_validation(TrainingData& data, const Config& config) {
-  const int64_t n = data.id.size();
-  const auto held_out = static_cast<int64_t>(config.data.validation * static_cast<double>(n) + 0.5);
+  const int64_t n = data.id.size(), held_out = held_out_count(config.data.validation, n);
   Stream stream(config.seed, "validation");
   data.validation_rows = sample(n, held_out, stream);
   auto next = data.validation_rows.begin();
@@ -33,6 +32,13 @@ void split_validation(TrainingData& data, const Config& config) {
 }
 
 }  // namespace
+
+int64_t held_out_count(const std::optional<double>& share, int64_t images) {
+  constexpr double kShare = 0.02, kMostShare = 0.2, kEnough = 400;
+  const auto n = static_cast<double>(images);
+  const double count = share ? *share * n : std::max(kShare * n, std::min(kMostShare * n, kEnough));
+  return static_cast<int64_t>(count + 0.5);
+}
 
 ReadOptions read_options(const DataSettings& settings) {
   return {settings.size, settings.skip_bad, settings.folder};

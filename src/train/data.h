@@ -1,6 +1,7 @@
 // The images of a run, and the crops of them that an epoch sees.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct TrainingData {
   ImageSet outliers;                     // not defined with mining.miner none
   Augmentation id_cut, outlier_cut;
 };
+
+// How many of so many ID images are held out of training. Without a share 2 %, but of few images up to a
+// fifth, so that a threshold rests on 400 where they can be had.
+int64_t held_out_count(const std::optional<double>& share, int64_t images);
 
 // How the sources of a config are read.
 ReadOptions read_options(const DataSettings& settings);

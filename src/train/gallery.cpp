@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -17,8 +18,10 @@
 namespace poem {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kMined = "mined-";
 constexpr size_t kTiles = 24;  // of a sheet
 constexpr int64_t kColumns = 8, kLargestTile = 64;
 
@@ -140,7 +143,7 @@ void write_mined_sheet(const std::string& folder, int64_t epoch, const std::vect
       captions.back()["class"] = data.outliers.class_names[label];
     }
   }
-  write_sheet(folder, fmt::format("mined-{:04}", epoch), std::move(tiles), captions);
+  write_sheet(folder, fmt::format("{}{:04}", kMined, epoch), std::move(tiles), captions);
 }
 
 void write_test_sheets(const std::string& folder, const Detector& detector, const TestData& test,
@@ -161,6 +164,13 @@ void write_test_sheets(const std::string& folder, const Detector& detector, cons
   sheets.write(
       "near-threshold", [](const Shown&) { return true; },
       [&](const Shown& i) { return i.score == threshold ? 0 : std::abs(i.score - threshold); });
+}
+
+void remove_test_sheets(const std::string& folder) {
+  if (!fs::is_directory(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().rfind(kMined, 0) != 0) fs::remove(entry.path());
+  }
 }
 
 }  // namespace poem

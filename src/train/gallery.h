@@ -20,4 +20,6 @@ void write_mined_sheet(const std::string& folder, int64_t epoch, const std::vect
 void write_test_sheets(const std::string& folder, const Detector& detector, const TestData& test,
                        const std::vector<ScoredSet>& sets);
 
+void remove_test_sheets(const std::string& folder);  // where there are any
+
 }  // namespace poem

@@ -32,6 +32,10 @@ void Queue::push(int64_t epoch, const std::vector<Crop>& id, const std::vector<C
   if (static_cast<int64_t>(entries_.size()) > capacity_) entries_.pop_front();
 }
 
+bool Queue::holds(int64_t epoch) const {
+  return std::any_of(entries_.begin(), entries_.end(), [=](const Entry& e) { return e.epoch == epoch; });
+}
+
 Statistics Queue::statistics(const TrainingData& data, const FeatureExtractor& extract) const {
   Statistics sum(features_);
   for (const Entry& entry : entries_) {

@@ -32,6 +32,8 @@ class Queue {
   void push(int64_t epoch, const std::vector<Crop>& id, const std::vector<Crop>& mined,
             const FeatureExtractor& extract);
 
+  bool holds(int64_t epoch) const;
+
   // ΦΦᵀ and Φy of all that is queued. Fresh features are those of `data`'s ID crops of the last epoch queued.
   Statistics statistics(const TrainingData& data, const FeatureExtractor& extract) const;
 

@@ -11,6 +11,11 @@ using nlohmann::json;
 
 json or_null(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
 
+// −|wᵀφ|, the sign it has everywhere; metrics.jsonl has the magnitude too, for its older readers.
+std::optional<double> boundary_score(const std::optional<double>& abs_logit) {
+  return abs_logit ? std::optional<double>(-*abs_logit) : std::nullopt;
+}
+
 // The optional members of MiningDiagnostics under their names.
 template <class Diagnostics, class Function>
 void each_member(Diagnostics& d, Function visit) {
@@ -28,6 +33,8 @@ void each_member(Diagnostics& d, Function visit) {
 json to_json(const MiningDiagnostics& diagnostics) {
   json j = {{"distinct_images", diagnostics.distinct_images}};
   each_member(diagnostics, [&](const char* name, const auto& value) { j[name] = or_null(value); });
+  j["pool_boundary_score"] = or_null(boundary_score(diagnostics.pool_abs_logit));
+  j["mined_boundary_score"] = or_null(boundary_score(diagnostics.mined_abs_logit));
   for (const ClassShare& share : diagnostics.classes)
     j["classes"].push_back({{"name", share.name}, {"pool", share.pool}, {"mined", share.mined}});
   return j;
@@ -64,9 +71,10 @@ std::string figures_text(const EpochReport& r) {
     text += fmt::format("  accuracy {:.1f} %  energy ID {:.2f}", 100 * *r.train_accuracy, r.id_energy);
   }
   if (r.outlier_energy) text += fmt::format(", outliers {:.2f}", *r.outlier_energy);
-  if (r.mining && r.mining->mined_abs_logit) {  // −|wᵀφ|
-    text += fmt::format("  boundary score mined {:.2f}, pool {:.2f}", -*r.mining->mined_abs_logit,
-                        -*r.mining->pool_abs_logit);
+  if (r.mining && r.mining->mined_abs_logit) {
+    text +=
+        fmt::format("  boundary score mined {:.2f}, pool {:.2f}", *boundary_score(r.mining->mined_abs_logit),
+                    *boundary_score(r.mining->pool_abs_logit));
   }
   return text;
 }

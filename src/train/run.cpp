@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -23,6 +24,8 @@
 #include "train/checkpoint.h"
 #include "train/gallery.h"
 #include "train/gpu_memory.h"
+#include "train/memory.h"
+#include "train/optimiser.h"
 #include "train/report.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
@@ -109,7 +112,7 @@ IdImages split(const TrainingData& data) {
   return {subset(data.id, data.train_rows), subset(data.id, data.validation_rows)};
 }
 
-// ID images held out of training give the threshold that keeps 95 % of them.
+// ID images held out of training give the threshold, which keeps as many of them as threshold.tpr says.
 Detector make_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
   Detector detector = bare_detector(config, data, trainer);
   std::optional<IdImages> id;
@@ -117,14 +120,46 @@ Detector make_detector(const Config& config, const TrainingData& data, const Tra
   detector.score = fit_scores({config.score}, detector, id).front();
   if (!data.validation_rows.empty()) {
     const ImageSet held_out = subset(data.id, data.validation_rows);
-    detector.threshold = threshold_at_tpr(to_doubles(detector.scores(held_out)), 0.95);
+    detector.threshold = threshold_at_tpr(to_doubles(detector.scores(held_out)), config.tpr);
+    detector.calibration = Calibration{config.tpr, held_out.size()};
   }
   return detector;
+}
+
+// Before the training: a threshold from few images is worth little.
+void tell_of_threshold(const Config& config, const TrainingData& data) {
+  constexpr int64_t kFew = 200;
+  const auto count = static_cast<int64_t>(data.validation_rows.size());
+  if (count >= kFew) return;
+  const auto& share = config.data.validation;
+  const std::string key = fmt::format("data.validation {}", share ? fmt::to_string(*share) : "auto");
+  if (count == 0) {
+    spdlog::warn("{} holds out no image: the detector will have no threshold", key);
+    return;
+  }
+  spdlog::warn("{} holds out few images: the threshold {} (raise data.validation, or add ID images)", key,
+               to_text(Calibration{config.tpr, count}));
+}
+
+// The results, and how far the detector's threshold can be trusted.
+std::string results_text(const Results& results, const Detector& detector) {
+  ordered_json json = to_json(results);
+  json["calibration"] = nullptr;
+  if (detector.calibration) {
+    const KeptShare kept = kept_share(*detector.calibration);
+    json["calibration"] = {{"tpr", detector.calibration->tpr},
+                           {"images", detector.calibration->images},
+                           {"kept_low", kept.low},
+                           {"kept_high", kept.high}};
+  }
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 // The detector comes last: a run that has it is finished.
 std::optional<Results> finish(const Folder& folder, const Detector& detector,
                               const std::optional<TestData>& test) {
+  if (detector.threshold)
+    spdlog::info("threshold {:.6g} {}", *detector.threshold, to_text(*detector.calibration));
   if (!test) {
     detector.save(folder.detector);
     return std::nullopt;
@@ -137,7 +172,7 @@ std::optional<Results> finish(const Folder& folder, const Detector& detector,
   write_file(folder.verdicts, scores_csv(sets, detector, {detector.score}, test->id, test->ood));
   write_test_sheets(folder.gallery, detector, *test, sets);
   write_file(folder.table, to_csv(results));
-  write_file(folder.results, to_json_text(results));
+  write_file(folder.results, results_text(results, detector));
   detector.save(folder.detector);
   return results;
 }
@@ -153,18 +188,21 @@ struct Inputs {
   std::optional<TestData> test;
 };
 
+// What the number of images decides. (A GPU was asked before.)
+void check_room(const Config& config, const Inputs& inputs, at::Device device) {
+  if (!device.is_cpu()) return;
+  const ImageSet& id = inputs.training.id;
+  const NetworkSpec spec =
+      network_spec(config, *make_objective(config.objective), id.channels(), id.height() * id.width(),
+                   static_cast<int64_t>(id.class_names.size()));
+  check_step_memory(config, spec, static_cast<int64_t>(inputs.training.train_rows.size()));
+}
+
 RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, at::Device device) {
   const Config& config = trainer.config();
   const TrainingData& data = inputs.training;
   make_output_folder(fs::path(folder.checkpoint).parent_path().string());
-  if (fs::exists(folder.checkpoint)) {
-    read_checkpoint(folder.checkpoint, trainer, data, device);
-    spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
-  }
-  if (data.validation_rows.empty()) {
-    spdlog::warn("data.validation {} holds out no image: the detector will have no threshold",
-                 config.data.validation);
-  }
+  tell_of_threshold(config, data);
   Metrics metrics(folder, trainer.epoch());
   std::optional<Job> job(std::in_place, "epoch", trainer.epoch(), trainer.epochs());  // of the progress view
   const auto report = [&](const EpochReport& figures) {
@@ -199,8 +237,58 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
   }
 }
 
+// The trainer is then where the run was stopped.
+void restore(Trainer& trainer, const Inputs& inputs, const Folder& folder, at::Device device) {
+  if (!fs::exists(folder.checkpoint)) return;
+  read_checkpoint(folder.checkpoint, trainer, inputs.training, device);
+  if (trainer.begun() > trainer.epochs()) {
+    throw Error("train.epochs",
+                fmt::format("{} are fewer than the {} that the run has begun", trainer.config().train.epochs,
+                            trainer.begun() - trainer.config().train.pretrain),
+                "give at least as many");
+  }
+  spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
+}
+
+// A run that goes on is not finished: what it was then must not pass for what it will be.
+void remove_results(const Folder& folder) {
+  for (const std::string& path :
+       {folder.detector, folder.results, folder.table, folder.scores, folder.verdicts})
+    fs::remove_all(path);
+  remove_test_sheets(folder.gallery);
+}
+
+// With another number of epochs the schedule is another one too.
+void tell_of_rate(const Config& before, const Trainer& trainer) {
+  const Config& now = trainer.config();
+  const int64_t done = trainer.epoch() - now.train.pretrain;
+  if (now.train.epochs == before.train.epochs || done <= 0) return;
+  const auto rate = [&](const TrainSettings& train) {
+    return learning_rate(train, train.epochs, std::min(1.0, static_cast<double>(done) / train.epochs));
+  };
+  spdlog::info(
+      "train.epochs is {} instead of {}: the learning rate goes on at {:.3g} instead of {:.3g}, since the "
+      "schedule is one of shares of the whole training",
+      now.train.epochs, before.train.epochs, rate(now.train), rate(before.train));
+}
+
+// The keys of these assignments may change while a run is stopped.
+void check_changeable(const std::vector<std::string>& set, const std::string& run) {
+  const std::vector<std::string>& keys = changeable_keys();
+  for (const std::string& assignment : set) {
+    const std::string key = assignment.substr(0, assignment.find('='));
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    throw Error(
+        "--set " + assignment, "cannot change while a run goes on: what it has trained depends on it",
+        fmt::format("with --resume set only {}; for another training: poem train {} --set {} --out NEW",
+                    listed(keys), shell_quoted(run + "/" + kMark), shell_quoted(assignment)));
+  }
+}
+
+}  // namespace
+
 // Only a run may be replaced, and only if nothing else lies in its folder.
-void check_replaceable(const std::string& path, bool force) {
+void check_run_folder(const std::string& path, bool force) {
   check_output_folder(path, force, kMark);
   if (!fs::exists(path)) return;
   const std::set<std::string> own = {kMark,          "metrics.jsonl", "checkpoint", "detector.safetensors",
@@ -210,10 +298,12 @@ void check_replaceable(const std::string& path, bool force) {
     std::string name = entry.path().filename().string();
     if (entry.path().extension() == ".tmp") name = entry.path().stem().string();  // a kill left it
     if (own.count(name) > 0 || name.rfind("events.out.tfevents.", 0) == 0) continue;
-    throw Error(path, fmt::format("holds {}, which is no run's, so it is never replaced", name),
+    throw Error(path, fmt::format("contains {}, which poem did not create, so it is never replaced", name),
                 "move that away, or choose another folder");
   }
 }
+
+namespace {
 
 // Where data has moved since the training, the run's config is what to change.
 void find_sources(const Config& config, const Folder& folder) {
@@ -230,26 +320,30 @@ void check_startable(const Config& config, at::Device device) {
   check_sources(config);
   // A network for two classes, built for nothing but its complaints.
   const NetworkSpec spec = likely_spec(config, *make_objective(config.objective));
-  const Detector bare{make_network(spec, 0), nullptr, std::nullopt, {"0", "1"}, config.data.size};
+  const Detector bare{make_network(spec, Weights::none()), nullptr, std::nullopt, {"0", "1"}, config.data.size};
   unsigned found = available(bare, std::nullopt) | kTraining;
-  if (config.data.validation > 0) found |= kHeldOut;
+  if (config.data.validation.value_or(1) > 0) found |= kHeldOut;
   choose_scores({config.score}, found);
   computes_in_bf16(config.train.precision, device);
+  check_memory(config, *bare.network);
   check_gpu_memory(config, device);
 }
 
 RunOutcome start_run(const Config& given, const std::string& path, bool force, at::Device device) {
   const Folder folder(path);
   const Config config = anchored(given);
-  check_replaceable(path, force);
+  check_run_folder(path, force);
+  const bool existed = fs::exists(path);
+  std::optional<Lock> lock;
+  if (existed) lock.emplace(path);
   check_startable(config, device);
   const Inputs inputs(config);
+  check_room(config, inputs, device);
   Trainer trainer(config, inputs.training, device);
   check_score(config, inputs.training, trainer);  // before the training, not after it
-  const bool existed = fs::exists(path);
   make_output_folder(path);
-  const Lock lock(path);
-  check_replaceable(path, force);  // another process may have filled it meanwhile
+  if (!lock) lock.emplace(path);
+  check_run_folder(path, force);  // another process may have filled it meanwhile
   empty_folder(path);
   try {
     write_file(folder.config, to_yaml(config));
@@ -263,17 +357,34 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
   }
 }
 
-RunOutcome resume_run(const std::string& path, at::Device device) {
+void rehearse_run(const Config& given, at::Device device) {
+  const Config config = anchored(given);
+  check_startable(config, device);
+  const Inputs inputs(config);
+  check_room(config, inputs, device);
+  const Trainer trainer(config, inputs.training, device);
+  check_score(config, inputs.training, trainer);
+}
+
+RunOutcome resume_run(const std::string& path, at::Device device, const std::vector<std::string>& set) {
   const Folder folder(path);
   if (!fs::exists(folder.config)) {
     throw Error(path, "is not a run: it has no config.yaml", "name a folder that 'poem train --out' made");
   }
-  const Config config = read_config(folder.config, {});
+  check_changeable(set, path);
+  const Config before = read_config(folder.config, {}), config = anchored(read_config(folder.config, set));
   const Lock lock(path);
   find_sources(config, folder);
   check_gpu_memory(config, device);
   const Inputs inputs(config);
+  check_room(config, inputs, device);
   Trainer trainer(config, inputs.training, device);
+  restore(trainer, inputs, folder, device);
+  if (!set.empty()) {
+    tell_of_rate(before, trainer);
+    write_file(folder.config, to_yaml(config));
+  }
+  if (trainer.epoch() < trainer.epochs()) remove_results(folder);
   return train(trainer, inputs, folder, device);
 }
 

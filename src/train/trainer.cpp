@@ -91,7 +91,8 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
       block_(images_a_block(config.data.size, device)),
       step_(new_step()),
       queue_(config, network_->feature_count()),
-      sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {
+      sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))),
+      forecast_(device.is_cpu()) {
   // cuDNN's choice of algorithms, and how our own kernels add (cuda/dense_block.cpp).
   at::globalContext().setDeterministicCuDNN(config.train.deterministic);
   if (miner_ == nullptr) return;
@@ -105,9 +106,11 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
 bool Trainer::run(const std::function<void(const EpochReport&)>& report,
                   const std::function<void()>& checkpoint, const std::function<bool()>& stop) {
   const auto seed = static_cast<uint64_t>(config_.seed);
-  // Ctrl-C ends what comes before an epoch's training; what comes after it is finished first.
-  const FeatureExtractor extract = extractor(stop_if_interrupted), extract_all = extractor([] {});
+  const FeatureExtractor extract = extractor(stop_if_interrupted);
   if (epoch_ == 0 && batch_ == 0) prepare_network();
+  // The last epoch of a training is not queued. A longer one, which goes on from there, wants it.
+  if (epoch_ > 0 && batch_ == 0 && !queue_.holds(epoch_ - 1))
+    queue_epoch(epoch_ - 1, id_crops(data_, seed, epoch_ - 1), extract);
   while (epoch_ < epochs()) {
     const std::vector<Crop> id = id_crops(data_, seed, epoch_);  // D_in, in this epoch's order
     if (batch_ == 0 && epoch_ == config_.train.pretrain) start_stage();
@@ -128,12 +131,15 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       checkpoint();
       return false;
     }
-    if (mines(epoch_) && mines(epoch_ + 1) && miner_->uses_posterior()) {
-      const Stopwatch watch(queue_seconds_);
-      queue_.push(epoch_, id, mined_, extract_all);  // Q: the last epochs' φ(x); from it Φ and the posterior
+    EpochReport figures;
+    try {
+      queue_epoch(epoch_, id, extract);
+      figures = averages();
+      figures.validation_accuracy = validation_accuracy();
+    } catch (const Interrupted&) {  // the epoch goes on behind its last batch
+      checkpoint();
+      throw;
     }
-    EpochReport figures = averages();
-    figures.validation_accuracy = validation_accuracy();
     report(figures);
     ++epoch_;
     batch_ = 0;
@@ -144,6 +150,13 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
     if (stop() && epoch_ < epochs()) return false;
   }
   return true;
+}
+
+// Q: the last epochs' φ(x); from it Φ and the posterior of the next epoch.
+void Trainer::queue_epoch(int64_t epoch, const std::vector<Crop>& id, const FeatureExtractor& extract) {
+  if (!mines(epoch) || !mines(epoch + 1) || !miner_->uses_posterior()) return;
+  const Stopwatch watch(queue_seconds_);
+  queue_.push(epoch, id, mined_, extract);
 }
 
 // P_t(w) = N(σ⁻² A⁻¹ Φy, A⁻¹), A = σ⁻² ΦΦᵀ + Σ⁻¹; the prior N(0, Σ) while the queue is empty.
@@ -232,10 +245,31 @@ void Trainer::calibrate_batch_norm(const std::vector<Crop>& id) {
   const Precision precision(*network_, bf16_);
   network_->train(true);
   for (int64_t i = 0; i < std::max(batches(), kLeast); ++i) {
+    stop_if_interrupted();
     const int64_t first = i % batches() * config_.train.batch;
     const int64_t count = std::min<int64_t>(config_.train.batch, static_cast<int64_t>(id.size()) - first);
     network_->features(id_images_.cut(&id[first], count, data_.id_cut));
+    forecast_.add_images(count, work_left());
   }
+}
+
+// From this epoch's mining on. A step counts as its images, three times: forward, and twice that backward.
+WorkLeft Trainer::work_left() const {
+  const int64_t first = std::max(epoch_, config_.train.pretrain), until = config_.mining.until;
+  const int64_t end = until == 0 ? epochs() : std::min(epochs(), config_.train.pretrain + until);
+  const auto mined_epochs = miner_ == nullptr ? 0.0 : static_cast<double>(std::max<int64_t>(0, end - first));
+  const auto id = static_cast<double>(data_.train_rows.size());
+  double features = 0;
+  if (miner_ && miner_->uses_features()) features += static_cast<double>(config_.mining.pool);
+  if (miner_ && miner_->uses_posterior()) features += id + static_cast<double>(select_count());
+  WorkLeft work;
+  work.images = mined_epochs * features;
+  work.steps = static_cast<double>((epochs() - epoch_) * batches() - batch_);
+  const double a_step = id / static_cast<double>(batches());  // ID images
+  const double outliers = miner_ ? static_cast<double>(config_.train.outlier_batch) : 0;
+  work.images_a_step = a_step * (static_cast<double>(objective_->views()) +
+                                 outliers / static_cast<double>(config_.train.batch));
+  return work;
 }
 
 Replay Trainer::new_step() {
@@ -267,6 +301,7 @@ bool Trainer::train_epoch(const std::vector<Crop>& id, const std::function<bool(
   Stream stream(config_.seed, "outlier-order", epoch_);
   const auto outlier_order = permutation(static_cast<int64_t>(mined_.size()), stream);
   Progress bar("training", batches() - batch_, "batches");
+  forecast_.begin_steps();
   const Precision precision(*network_, bf16_);
   network_->train(true);
   while (batch_ < batches()) {
@@ -274,6 +309,7 @@ bool Trainer::train_epoch(const std::vector<Crop>& id, const std::function<bool(
     ++batch_;
     bar.advance(1, [this] { return figures_text(averages()); });
     if (stop()) break;
+    forecast_.add_step(work_left());
   }
   if (!std::isfinite(sums_[kLoss].item<double>()) || !weights_finite()) {
     throw Error(
@@ -403,6 +439,7 @@ std::optional<double> Trainer::validation_accuracy() const {
   const at::NoGradGuard no_grad;
   network_->train(false);
   for (int64_t first = 0; first < count; first += config_.train.batch) {
+    stop_if_interrupted();
     const int64_t size = std::min(config_.train.batch, count - first);
     const at::Tensor images = id_images_.cut(&crops[first], size, plain(config_.data.size));
     const at::Tensor logits = network_->logits(network_->features(images));

@@ -16,6 +16,7 @@
 #include "objective/objective.h"
 #include "train/config.h"
 #include "train/data.h"
+#include "train/forecast.h"
 #include "train/optimiser.h"
 #include "train/queue.h"
 #include "train/replay.h"
@@ -47,7 +48,9 @@ class Trainer {
   // Trains up to the last epoch. After each, `report` gets its figures and then `checkpoint` is called.
   // Returns false if `stop`, asked after every batch, said so: then `checkpoint` was called in the middle of
   // an epoch. Ctrl-C while outliers are mined throws Interrupted: nothing was trained since the last
-  // checkpoint. A loss that is not finite is an Error.
+  // checkpoint. After the last batch of an epoch it does so too, and `checkpoint` was called. A loss that is
+  // not finite is an Error. On a CPU a training of hours is told of in the log, once its first steps were
+  // timed.
   bool run(const std::function<void(const EpochReport&)>& report, const std::function<void()>& checkpoint,
            const std::function<bool()>& stop = interrupted);
 
@@ -57,8 +60,9 @@ class Trainer {
   void load(const TensorFile& file);
 
   const Config& config() const { return config_; }
-  int64_t epoch() const { return epoch_; }  // epochs that are complete
-  int64_t epochs() const;                   // of both stages
+  int64_t epoch() const { return epoch_; }                         // epochs that are complete
+  int64_t begun() const { return epoch_ + (batch_ > 0 ? 1 : 0); }  // and the one under way
+  int64_t epochs() const;                                          // of both stages
   const std::shared_ptr<Network>& network() const { return network_; }
   const std::vector<Crop>& mined() const { return mined_; }  // the outliers trained on last
   Posterior posterior() const;                               // over w, from the queue as it is
@@ -86,6 +90,8 @@ class Trainer {
   void prepare_network();
   void calibrate_batch_norm(const std::vector<Crop>& id);
   bool train_epoch(const std::vector<Crop>& id, const std::function<bool()>& stop);
+  void queue_epoch(int64_t epoch, const std::vector<Crop>& id, const FeatureExtractor& extract);
+  WorkLeft work_left() const;
   bool weights_finite() const;
   void train_batch(const std::vector<Crop>& id, const std::vector<int64_t>& outlier_order);
   std::vector<Crop> views(const Crop* id, int64_t count) const;
@@ -124,6 +130,7 @@ class Trainer {
   std::optional<MiningDiagnostics> diagnostics_;  // of this epoch's choice
   at::Tensor sums_;                               // float64, one a Sum
   double mine_seconds_ = 0, train_seconds_ = 0, queue_seconds_ = 0;
+  Forecast forecast_;
 };
 
 }  // namespace poem

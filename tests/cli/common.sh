@@ -15,7 +15,7 @@ finish() {
 }
 trap finish EXIT
 
-export OMP_WAIT_POLICY=passive # threads that wait do not spin: the tests run beside each other
+export OMP_WAIT_POLICY=passive # poem then need not start itself twice, which hundreds of calls would feel
 poem() { "$program" --threads 2 "$@"; }
 
 fail() {

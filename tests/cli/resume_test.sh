@@ -78,6 +78,18 @@ for features in stored fresh; do
   rm -r stopped
 done
 
+# SIGTERM and SIGHUP are the same, whatever the program was about to do.
+for signal in TERM HUP; do
+  start image.yaml --out stopped
+  await stopped/config.yaml
+  stop $signal
+  expect_same $code $((128 + $(kill -l $signal)))
+  expect_words "$logs/err" "told to end" "poem train --resume stopped"
+  expect_ok train --resume stopped
+  expect_finished stopped stored
+  rm -r stopped
+done
+
 # A folder's name stands in the message as a shell needs it.
 start image.yaml --out "it's mine"
 await "it's mine/config.yaml"

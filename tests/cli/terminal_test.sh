@@ -77,5 +77,5 @@ expect_none "$logs/err" "training|epoch"
 # Ctrl-C: the view goes, the message stays.
 terminal="--interrupt training" show "${train[@]}" --out stopped
 expect_same $code 130
-expect_words "$logs/out" "stopping as soon as nothing is lost" "poem train --resume stopped"
+expect_words "$logs/out" "finishing this step and saving; Ctrl-C again quits without saving" "poem train --resume stopped"
 expect_none "$logs/out" "batches/s|━|training"

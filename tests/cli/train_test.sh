@@ -11,6 +11,12 @@ expect_same "$(find run -type f | wc -l)" 11
 expect_same "$(wc -l <run/metrics.jsonl)" 2
 expect_words run/metrics.jsonl '"epoch":1' '"epoch":2' loss id_energy outlier_energy train_accuracy seconds \
   pool_abs_logit mined_abs_logit pool_p_outlier mined_p_outlier spread draw_overlap last_overlap distinct_images
+# The log and metrics.jsonl tell the boundary score with one sign.
+for set in mined pool; do
+  told=$(grep 'epoch   1/2' "$logs/err" | grep -o "$set -[0-9.]*" | head -1 | cut -d' ' -f2)
+  kept=$(head -1 run/metrics.jsonl | grep -o "\"${set}_boundary_score\":[-0-9.e]*" | cut -d: -f2)
+  expect_same "$(LC_ALL=C printf '%.2f' "$kept")" "$told"
+done
 expect_words run/results.json fpr95 auroc aupr_in aupr_out detection_error id_accuracy ring
 expect_words run/results.csv "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy" ring, mean,
 expect_words "$logs/out" FPR95 ring mean "ID accuracy"
@@ -39,6 +45,10 @@ expect_same "$(cat mixed/letter.txt)" precious
 rm mixed/letter.txt
 touch mixed/metrics.jsonl.tmp # a kill left it
 expect_ok train flat.yaml --out mixed --force
+# What is wrong with the folder is found before the data is looked for.
+missing=(--set data.train=missing.poem)
+expect_error flat.yaml "is a file" -- train flat.yaml --out flat.yaml/run "${missing[@]}"
+expect_error run "exists already" -- train flat.yaml --out run "${missing[@]}"
 mkdir made
 expect_ok train flat.yaml --out made/deep/run # parents are made too
 expect_ok train flat.yaml                     # runs/NAME if nothing else is said
@@ -63,12 +73,16 @@ expect_error mining.select 200 "only 100" "raise mining.pool" -- train flat.yaml
 expect_error "depth" 11 -- train flat.yaml --out new --set network.name=wideresnet --set network.depth=11
 
 # A loss that is not finite: nothing to keep after the first epoch, later the last good checkpoint.
+enough=(--set data.train=world2d:train:420 --set data.validation=0.5) # held out: no warning beside the error
 expect_error "epoch 1" "not finite" "train.learning_rate" -- train flat.yaml --out new \
-  --set train.learning_rate=1000 --set train.batch=8
-expect_ok train flat.yaml --out nan --set train.batch=8
+  --set train.learning_rate=1000 --set train.batch=8 "${enough[@]}"
+expect_ok train flat.yaml --out nan --set train.batch=8 "${enough[@]}"
 expect_ok train --resume nan # finished: only evaluated again
-sed -i 's/epochs: 2/epochs: 3/' nan/config.yaml
+sed 's/learning_rate: 0.01/learning_rate: 0.02/' nan/config.yaml >changed.yaml
+cp nan/config.yaml kept.yaml
+mv changed.yaml nan/config.yaml
 expect_error state.safetensors "another config.yaml" -- train --resume nan
+mv kept.yaml nan/config.yaml
 # The checkpoint holds the config too; replacements of equal length keep the file whole.
 LC_ALL=C sed -i -e 's/epochs: 2/epochs: 3/' -e 's/learning_rate: 0.01/learning_rate: 1000/' \
   nan/config.yaml nan/checkpoint/state.safetensors
@@ -85,6 +99,74 @@ expect_same "$(find bare -name 'results*')" ""
 expect_error run/config.yaml "settings" "poem train run/config.yaml" -- info run/config.yaml
 expect_ok info bare
 expect_words "$logs/out" "threshold  none"
+
+# A threshold from few images says so before the training; afterwards log, info, results and report tell what it
+# rests on, and the interval of Beta(12, 1): 0.025^(1/12) and 0.975^(1/12).
+expect_ok train flat.yaml --out few --set threshold.tpr=0.99
+sed '/epoch   1/q' "$logs/err" | grep -q "data.validation 0.1 holds out few images" || fail "few images: not told before"
+rests="keeps 99 % of 12 held-out ID images, and 73.5 to 99.8 % of new ones (95 % confidence)"
+expect_words "$logs/err" "$rests"
+expect_ok info few/detector.safetensors
+expect_words "$logs/out" "$rests"
+expect_words few/report.html "rests on 12 held-out images" "$rests"
+expect_words few/results.json '"images": 12' '"tpr": 0.99' '"kept_low": 0.7353' '"kept_high": 0.9978'
+expect_ok train flat.yaml --out few --force "${enough[@]}"
+! grep -q "holds out few" "$logs/err" || fail "210 images are called few"
+
+# A run goes on longer. Other keys are refused, also by their short names.
+expect_ok train flat.yaml --out longer
+expect_ok train --resume longer --set train.epochs=3
+expect_words "$logs/err" "resuming longer after 2 of 3 epochs" "learning rate goes on at" "epoch   3/3"
+expect_ok info longer
+expect_words "$logs/out" "epochs     3 of 3" threshold
+expect_ok train --resume longer # with what it was told last
+expect_error "--set mining.pool=50" "cannot change" "train.epochs" "--out NEW" -- \
+  train --resume longer --set mining.pool=50
+expect_error "--set seed=3" "cannot change" -- train --resume longer --seed 3
+expect_error "train.epochs" "2 are fewer than the 3" -- train --resume longer --set train.epochs=2
+expect_error "--resume" "CONFIG" -- train flat.yaml --resume longer
+
+# More than there is memory for: the key and the number, before anything is read or made.
+for pool in 1000000000000 9000000000000000000; do
+  expect_error mining.pool "$pool crops" "GiB are free" -- train flat.yaml --out new --set mining.pool=$pool \
+    --set data.train=world2d:train:10
+done
+expect_error network.name "numbers of mlp" "GiB are free" -- train flat.yaml --out new \
+  --set "network.hidden=[65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536]"
+
+# A training of hours says so after its first steps, and SIGTERM ends it like Ctrl-C: saved, also in the first epoch.
+"$program" --threads 1 train flat.yaml --out long --set train.epochs=1000000 --set train.batch=1 \
+  --set data.train=world2d:train:20000 >"$logs/out" 2>"$logs/err" &
+child=$!
+for ((i = 0; i < 1000; ++i)); do
+  grep -q "a step takes" "$logs/err" && break
+  sleep 0.05
+done
+expect_words "$logs/err" "this training will take about" " days " "until 2" "a step takes" "wants a GPU"
+kill -TERM $child
+code=0
+wait $child || code=$?
+expect_same $code 143
+expect_words "$logs/err" "told to end: finishing this step and saving" "poem train --resume long"
+[ -s long/checkpoint/state.safetensors ] || fail "SIGTERM in the first epoch saved nothing"
+expect_same "$(wc -l <long/metrics.jsonl 2>/dev/null || echo 0)" 0
+
+# The program chooses how OpenMP's threads wait, unless its environment says how; its name and arguments stay.
+for choice in "" OMP_WAIT_POLICY=active GOMP_SPINCOUNT=7; do
+  env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT $choice "$program" --threads 1 train --resume long >"$logs/out" 2>"$logs/err" &
+  child=$!
+  for ((i = 0; i < 1000; ++i)); do
+    grep -q "resuming long" "$logs/err" && break
+    sleep 0.05
+  done
+  tr '\0' '\n' </proc/$child/environ | grep -E '^(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=' >"$logs/chosen" || true
+  tr '\0' ' ' </proc/$child/cmdline >"$logs/command"
+  expect_same "$(cat /proc/$child/comm)" "$(basename "$program")"
+  kill -KILL $child
+  wait $child 2>/dev/null || true
+  expect_same "$(cat "$logs/chosen")" "${choice:-GOMP_SPINCOUNT=1000}"
+  expect_same "$(cat "$logs/command")" "$program --threads 1 train --resume long "
+done
 
 # Folders that cannot be resumed.
 expect_error missing "not a run" "poem train --out" -- train --resume missing

@@ -1,0 +1,134 @@
+#include "train/memory.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "data/augment.h"
+#include "mining/miner.h"
+#include "objective/objective.h"
+
+namespace poem {
+namespace {
+
+// What a part of a training takes, and the key that decides it.
+struct Need {
+  std::string key, what, remedy;
+  double bytes;
+};
+
+std::string size_text(double bytes) {
+  constexpr double kMega = 1 << 20, kGiga = 1 << 30;
+  return bytes < kGiga ? fmt::format("{:.0f} MiB", bytes / kMega) : fmt::format("{:.1f} GiB", bytes / kGiga);
+}
+
+// All of them are there at once; the largest is the one to complain of.
+void check_needs(const std::vector<Need>& needs) {
+  double sum = 0;
+  for (const Need& need : needs) sum += need.bytes;
+  const auto free = static_cast<double>(available_memory());
+  if (sum <= free) return;
+  const Need& largest = *std::max_element(needs.begin(), needs.end(),
+                                          [](const Need& a, const Need& b) { return a.bytes < b.bytes; });
+  throw Error(largest.key,
+              fmt::format("{} need about {} of memory, {} are free", largest.what, size_text(largest.bytes),
+                          size_text(free)),
+              largest.remedy);
+}
+
+double numbers(const Network::Named& tensors) {
+  double count = 0;
+  for (const auto& [name, tensor] : tensors) count += static_cast<double>(tensor.numel());
+  return count;
+}
+
+// Follows what the CPU's allocator tells of this thread's tensors.
+class PeakReporter : public c10::MemoryReportingInfoBase {
+ public:
+  // LibTorch 2.x counts in size_t.
+  void reportMemoryUsage(void*, int64_t bytes, int64_t, int64_t, c10::Device) { add(bytes); }
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) { add(bytes); }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t peak() const { return peak_; }
+
+ private:
+  void add(int64_t bytes) {
+    now_ += bytes;
+    peak_ = std::max(peak_, now_);
+  }
+  int64_t now_ = 0, peak_ = 0;
+};
+
+}  // namespace
+
+int64_t peak_bytes(const std::function<void()>& work) {
+  const auto reporter = std::make_shared<PeakReporter>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, reporter);
+  work();
+  return reporter->peak();
+}
+
+void check_memory(const Config& config, const Network& network) {
+  constexpr double kFloat = sizeof(float), kDouble = sizeof(double), kCrop = sizeof(Crop);
+  const double parameters = numbers(network.parameters()), buffers = numbers(network.buffers());
+  // Parameters: weights, gradients, velocities, and the copy that a checkpoint is written from.
+  std::vector<Need> needs = {{"network.name",
+                              fmt::format("{:.0f} numbers of {}", parameters + buffers, config.network.name),
+                              "choose a smaller network", kFloat * (4 * parameters + 2 * buffers)}};
+  if (config.mining.miner != "none") {
+    const auto miner = make_miner(config.mining.miner);
+    const auto pool = static_cast<double>(config.mining.pool),
+               select = static_cast<double>(config.mining.select);
+    const auto m = static_cast<double>(network.feature_count());
+    constexpr double kDraws = 9;  // columns of wᵀφ that are kept of every crop (mining/blocks.cpp)
+    needs.push_back({"mining.pool", fmt::format("{} crops", config.mining.pool), "lower it",
+                     pool * (kCrop + 3 * kFloat + (miner->uses_posterior() ? kDraws * kFloat : 0))});
+    needs.push_back({"mining.select", fmt::format("{} outliers", config.mining.select), "lower it",
+                     select * (4 * kCrop + 2 * kDouble)});
+    constexpr double kBlock = 50000;  // images whose features are held at a time (train/queue.cpp)
+    if (miner->uses_posterior()) {
+      needs.push_back({"network.name", fmt::format("{:.0f} features of {:.0f} images at a time", m, kBlock),
+                       "choose a smaller network", 2 * kFloat * kBlock * m});
+      const bool fresh = config.queue.features == "fresh";
+      needs.push_back(
+          {"queue.epochs", fmt::format("{} epochs", config.queue.epochs), "lower it",
+           static_cast<double>(config.queue.epochs) * (fresh ? kCrop * select : kDouble * m * m)});
+    }
+  }
+  check_needs(needs);
+}
+
+// Two small steps tell what an image takes. Large images are scaled from small ones: what a convolution
+// leaves grows with their pixels, and a step on them would take minutes.
+void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id_images) {
+  constexpr int64_t kFew = 2, kSide = 32;
+  const auto objective = make_objective(config.objective);
+  const int64_t size = config.data.size, side = spec.name == "mlp" ? size : std::min(size, kSide);
+  const auto network = make_network(spec, 0);
+  const auto step = [&](int64_t images) {
+    return static_cast<double>(peak_bytes([&] {
+      network->logits(network->features(at::zeros({images, spec.channels, side, side}, at::kByte)))
+          .sum()
+          .backward();
+      for (const auto& [name, parameter] : network->parameters()) parameter.mutable_grad().reset();
+    }));
+  };
+  const double few = step(kFew), each = (step(2 * kFew) - few) / kFew;
+  const double ids = static_cast<double>(std::min(config.train.batch, id_images));
+  const double share = config.mining.miner == "none" ? 0
+                                                     : static_cast<double>(config.train.outlier_batch) /
+                                                           static_cast<double>(config.train.batch);
+  const double images = ids * static_cast<double>(objective->views()) + std::ceil(ids * share);
+  const double scale = static_cast<double>(size * size) / static_cast<double>(side * side);
+  const char* key = ids * share > ids ? "train.outlier_batch" : "train.batch";
+  check_needs({{key, fmt::format("steps of {:.0f} images of {}×{} pixels", images, size, size),
+                "lower train.batch and train.outlier_batch, or data.size", few + each * images * scale}});
+}
+
+}  // namespace poem

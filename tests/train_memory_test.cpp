@@ -1,0 +1,87 @@
+#include "train/memory.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "expect_error.h"
+#include "objective/objective.h"
+#include "train/trainer.h"
+
+namespace poem {
+namespace {
+
+Config points() {
+  Config config;
+  config.data.size = 1;
+  config.network.name = "mlp";
+  config.network.mean = {0, 0};
+  config.network.std = {1, 1};
+  return config;
+}
+
+NetworkSpec spec_of(const Config& config) { return likely_spec(config, *make_objective(config.objective)); }
+
+void check(const Config& config) {
+  check_memory(config, *make_network(spec_of(config), Weights::none()));
+}
+
+TEST(Memory, PeakIsTheMostThatIsThereAtOnce) {
+  constexpr int64_t kMega = 1 << 20;
+  const auto block = [] { return at::empty({kMega}, at::kByte); };
+  EXPECT_EQ(peak_bytes([&] {
+              block();
+              block();
+            }),
+            kMega);
+  EXPECT_EQ(peak_bytes([&] {
+              const at::Tensor a = block(), b = block();
+              block();
+            }),
+            3 * kMega);
+  EXPECT_EQ(peak_bytes([] {}), 0);
+}
+
+TEST(Memory, OrdinarySettingsFit) {
+  check(points());
+  Config paper;  // the defaults
+  check(paper);
+  check_step_memory(points(), spec_of(points()), 1000);
+}
+
+TEST(Memory, NumbersThatCannotFitAreNamed) {
+  Config config = points();
+  config.mining.pool = 1000000000000;
+  expect_error([&] { check(config); }, {"mining.pool", "1000000000000 crops", "GiB", "lower it"});
+  config.mining.miner = "random";
+  expect_error([&] { check(config); }, {"mining.pool", "1000000000000 crops"});
+  config = points();
+  config.mining.select = 1000000000000;
+  expect_error([&] { check(config); }, {"mining.select", "1000000000000 outliers"});
+  config = points();
+  config.network.hidden = std::vector<int64_t>(100, 65536);
+  expect_error([&] { check(config); }, {"network.name", "of mlp", "smaller network"});
+  config = points();
+  config.network.name = "wideresnet";
+  config.network.depth = 1000;
+  config.network.width = 64;
+  expect_error([&] { check(config); }, {"network.name", "of wideresnet", "smaller network"});
+}
+
+TEST(Memory, StepsThatCannotFitAreNamed) {
+  Config config = points();
+  config.train.batch = 1000000;
+  config.train.outlier_batch = 1;
+  check_step_memory(config, spec_of(config), 1000);  // there are no more to put into a step
+  config.data.size = 1024;
+  config.network.name = "wideresnet";
+  config.network.depth = 40;
+  expect_error([&] { check_step_memory(config, spec_of(config), 1000000); },
+               {"train.batch", "1000001 images of 1024", "lower train.batch"});
+  config.train.batch = 1;
+  config.train.outlier_batch = 1000000;
+  expect_error([&] { check_step_memory(config, spec_of(config), 1000000); },
+               {"train.outlier_batch", "1000001 images"});
+}
+
+}  // namespace
+}  // namespace poem
