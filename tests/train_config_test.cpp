@@ -69,6 +69,18 @@ TEST(Config, TheWeightIsTheObjectivesOwnUnlessItIsGiven) {
   }
 }
 
+TEST(Config, AnObjectiveWithoutAWeightRecordsNone) {
+  TemporaryFolder folder;
+  folder.put("c.yaml", std::string(kLeast) + "objective: {beta: 0.25}\n");
+  for (const std::string name : {"cross_entropy", "ccu", "supcon"}) {
+    const std::string miner = name == "ccu" ? "random" : "none";
+    const Config config =
+        read_config(folder / "c.yaml", {"objective.name=" + name, "mining.miner=" + miner, "score=msp"});
+    EXPECT_FALSE(config.objective.beta) << name;
+    EXPECT_NE(to_yaml(config).find("  beta: auto\n"), std::string::npos) << name;
+  }
+}
+
 TEST(Config, WhatDoesNotFitTogetherIsAnError) {
   TemporaryFolder folder;
   const auto expect = [&](const std::string& yaml, const std::vector<std::string>& set,

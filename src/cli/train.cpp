@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "core/error.h"
 #include "core/runtime.h"
@@ -20,6 +22,28 @@ struct Options {
   bool force = false;
 };
 
+// `--set objective.name=…` leaves the weight and the score of the config's own objective in place.
+void warn_of_leftovers(const Config& file, const Config& config, const std::vector<std::string>& set) {
+  const auto given = [&](const std::string& key) {
+    return std::any_of(set.begin(), set.end(),
+                       [&](const std::string& s) { return s.rfind(key + "=", 0) == 0; });
+  };
+  const std::string& objective = config.objective.name;
+  if (objective == file.objective.name) return;
+  const std::optional<double> published = resolved({objective, std::nullopt}).beta;
+  if (!given("objective.beta") && published && config.objective.beta != published) {
+    spdlog::warn(
+        "objective.beta stays {}, which the config chose for {}; the published weight of {} is {} "
+        "(--set objective.beta=auto)",
+        *config.objective.beta, file.objective.name, objective, *published);
+  }
+  const std::string score = published_score(objective);
+  if (!given("score") && !score.empty() && config.score != score) {
+    spdlog::warn("score stays {}; {} is published with {} (--set score={})", config.score, objective, score,
+                 score);
+  }
+}
+
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
   catch_interrupts(OnInterrupt::kSave);
@@ -34,7 +58,9 @@ void run(const Options& options, const CommonOptions& common) {
                   "run it with: poem study " + shell_quoted(options.config));
     }
     folder = options.out.empty() ? default_folder(options.config) : options.out;
-    outcome = start_run(read_config(options.config, options.set), folder, options.force, device);
+    const Config config = read_config(options.config, options.set);
+    warn_of_leftovers(parse_config(options.config), config, options.set);
+    outcome = start_run(config, folder, options.force, device);
   } else {
     if (!options.config.empty() || !options.out.empty()) {
       throw Error("--resume", "goes on with the run's own config", "leave out CONFIG and --out");

@@ -19,17 +19,18 @@ namespace {
 
 struct Entry {
   std::unique_ptr<Objective> (*make)(const ObjectiveSettings&);
-  double beta = 0.1;  // its published weight; objectives without one ignore it
+  std::optional<double> beta = std::nullopt;  // its published weight; empty: it has none
+  const char* score = "";                     // what it is published with; empty: several
 };
 
 const Registry<Entry> kObjectives("objective.name", {
                                                         {"cross_entropy", {make_cross_entropy}},
-                                                        {"energy", {make_energy, 0.1}},
-                                                        {"oe", {make_outlier_exposure, 0.5}},
-                                                        {"outlier_class", {make_outlier_class, 1}},
-                                                        {"sofl", {make_sofl, 5}},
-                                                        {"ccu", {make_ccu}},
-                                                        {"supcon", {make_supcon}},
+                                                        {"energy", {make_energy, 0.1, "energy"}},
+                                                        {"oe", {make_outlier_exposure, 0.5, "msp"}},
+                                                        {"outlier_class", {make_outlier_class, 1, "reject"}},
+                                                        {"sofl", {make_sofl, 5, "reject"}},
+                                                        {"ccu", {make_ccu, std::nullopt, "msp"}},
+                                                        {"supcon", {make_supcon, std::nullopt, "ssd"}},
                                                     });
 
 }  // namespace
@@ -41,9 +42,12 @@ std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings) {
 }
 
 ObjectiveSettings resolved(ObjectiveSettings settings) {
-  if (!settings.beta) settings.beta = kObjectives.find(settings.name).beta;
+  const std::optional<double> published = kObjectives.find(settings.name).beta;
+  if (!settings.beta || !published) settings.beta = published;
   return settings;
 }
+
+std::string published_score(const std::string& objective) { return kObjectives.find(objective).score; }
 
 at::Tensor mean_of(const at::Tensor& values) {
   return values.size(0) > 0 ? values.mean() : at::zeros({}, values.options());

@@ -51,8 +51,10 @@ class Objective {
 };
 
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings);
-// The settings with a weight: the objective's own where none is given.
+// The settings with a weight: the objective's own where none is given, and none where it has none.
 ObjectiveSettings resolved(ObjectiveSettings settings);
+// The score that the objective was published with; empty where several are in use.
+std::string published_score(const std::string& objective);
 std::vector<std::string> objective_names();
 
 // The mean of a term's values, one a row; 0 where there are none.

@@ -61,8 +61,9 @@ void Children::start(size_t id, const std::vector<std::string>& command, const s
   ids_[child] = id;
 }
 
-Children::Ended Children::wait() {
-  for (;;) {
+Children::Ended Children::wait(const std::function<void()>& meanwhile) {
+  constexpr int kSecond = 50;  // rounds
+  for (int round = 1;; ++round) {
     stop_if_interrupted();
     for (auto child = ids_.begin(); child != ids_.end(); ++child) {
       int status = 0;
@@ -71,7 +72,8 @@ Children::Ended Children::wait() {
       ids_.erase(child);
       return ended;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (meanwhile && round % kSecond == 0) meanwhile();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000 / kSecond));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,7 +31,8 @@ class Children {
 
   void start(size_t id, const std::vector<std::string>& command, const std::string& log);
   size_t running() const { return ids_.size(); }
-  Ended wait();  // for any of them; throws Interrupted on Ctrl-C
+  // Waits for any of them and calls `meanwhile` about once a second. Throws Interrupted on Ctrl-C.
+  Ended wait(const std::function<void()>& meanwhile = {});
 
  private:
   std::map<pid_t, size_t> ids_;

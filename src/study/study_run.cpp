@@ -21,6 +21,7 @@
 #include "core/runtime.h"
 #include "detect/evaluate.h"
 #include "detect/fit.h"
+#include "study/epochs_view.h"
 #include "study/study_children.h"
 #include "study/study_table.h"
 #include "train/data.h"
@@ -177,10 +178,18 @@ class StudyRun {
     publish();
     began_ = Clock::now();
     Children children;
+    EpochsView view;
     auto next = missing.begin();
     while (next != missing.end() || children.running() > 0) {
-      while (next != missing.end() && children.running() < options_.jobs) start(*next++, children);
-      settle(children.wait());
+      while (next != missing.end() && children.running() < options_.jobs) {
+        const StudyNetwork& network = plan_.networks[*next];
+        view.follow(*next, network.name, run_folder(network) + "/metrics.jsonl",
+                    network.config.train.pretrain + network.config.train.epochs);
+        start(*next++, children);
+      }
+      const Children::Ended ended = children.wait([&view] { view.show(); });
+      view.forget(ended.id);
+      settle(ended);
       publish();
     }
   }

@@ -45,8 +45,9 @@ std::string absence_text(const std::vector<MissingCell>& missing, size_t setting
 
 std::string summary_text(const Summary& summary, size_t seeds) {
   if (!summary.mean) return "NA";
-  return fmt::format("{} ± {}{}", number_text(summary.mean, ""), number_text(summary.deviation, "–"),
-                     summary.seeds < seeds ? fmt::format(" ({}/{})", summary.seeds, seeds) : "");
+  return number_text(summary.mean, "") +
+         (summary.deviation ? fmt::format(" ± {:.2f}", *summary.deviation) : "") +
+         (summary.seeds < seeds ? fmt::format(" ({}/{})", summary.seeds, seeds) : "");
 }
 
 void add_column(const Study& study, const StudyResults& results, size_t setting, const StudyColumn& column,
@@ -96,11 +97,12 @@ std::string missing_text(const Study& study, const std::vector<MissingCell>& mis
 std::string note_text(const Study& study, const StudyResults& results) {
   const bool minutes = std::any_of(study.columns.begin(), study.columns.end(),
                                    [](const StudyColumn& column) { return column.figure == "minutes"; });
-  std::string note = fmt::format(
-      "Percent{}; last epoch; mean over the OOD sets unless one is named; mean ± standard deviation over {} "
-      "seed{} ({}).",
-      minutes ? " or minutes" : "", study.seeds.size(), study.seeds.size() == 1 ? "" : "s",
-      fmt::join(study.seeds, ", "));
+  const std::string seeds = study.seeds.size() == 1
+                                ? fmt::format("one seed ({})", study.seeds.front())
+                                : fmt::format("mean ± standard deviation over {} seeds ({})",
+                                              study.seeds.size(), fmt::join(study.seeds, ", "));
+  std::string note = fmt::format("Percent{}; last epoch; mean over the OOD sets unless one is named; {}.",
+                                 minutes ? " or minutes" : "", seeds);
   for (size_t setting = 0; setting < study.settings.size(); ++setting) {
     const auto cell = std::find_if(results.cells.begin(), results.cells.end(),
                                    [&](const CellResult& c) { return c.setting == setting; });

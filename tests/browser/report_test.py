@@ -325,6 +325,19 @@ def check_study(browser, program, folder):
     check(not browser.complaints(), "the study's report complains")
 
 
+def check_demo(browser, program, folder):
+    """The page that `poem demo` leaves, of a demo made small: its three trainings beside each other."""
+    small = [f"data.{key}" for key in ("train=world:train:64", "test=world:test:40", "outliers=world:outliers:64",
+                                       "ood=[digits=world:digits:30]")]
+    small += ["data.size=16", "mining.pool=64", "train.epochs=1", "train.batch=16", "train.outlier_batch=16"]
+    poem(program, "demo", "--out", folder / "demo", *(word for one in small for word in ("--set", one)))
+    page = folder / "demo/report.html"
+    check_unharmed(browser, page, "demo")
+    check_layout(browser, "demo")
+    check_looks(browser, page)
+    check(not browser.complaints(), "the demo's report complains")
+
+
 def test(program):
     with tempfile.TemporaryDirectory() as place, Browser() as browser:
         folder = pathlib.Path(place)
@@ -348,6 +361,7 @@ def test(program):
         check_looks(browser, folder / "compared.html")
         check_cut_short(browser, program, run, folder)
         check_study(browser, program, folder)
+        check_demo(browser, program, folder)
         check_size_and_speed(browser, program, run, folder)
 
 

@@ -68,6 +68,19 @@ expect_none "$logs/err" "$not_ascii"
 expect_words "$logs/err" "epoch " "training" " %" "no colours"
 expect_same "$(grep -c 'epoch   2/2' "$logs/out")" 1
 
+# A study shows the epochs of the networks in training.
+cat >study.yaml <<'TEXT'
+title: Epochs
+base: flat.yaml
+seeds: [0]
+methods: [{name: random, set: {mining.miner: random, train.epochs: 40, data.train: 'world2d:train:4000'}}]
+TEXT
+terminal="--columns 200" show study study.yaml --out study
+expect_same $code 0
+expect_words "$logs/err" "training" "epochs/s" ": epoch " " of 40"
+expect_none "$logs/out" "epochs/s"
+expect_words "$logs/out" "one seed (0)"
+
 # No view where it is not wanted.
 environment="TERM=dumb" show "${train[@]}" --out dumb --set train.epochs=1
 expect_none "$logs/err" "training"

@@ -201,6 +201,13 @@ code=0
 expect_same $code 0
 expect_words "$logs/err" "threads 1" "at 2" "to the bit"
 
+# Another objective than the config's leaves its weight and score in place: a warning, unless they are given too.
+printf 'objective: {beta: 0.01}\n' | cat flat.yaml - >weighted.yaml
+expect_ok train weighted.yaml --out other --set objective.name=oe --set mining.miner=random
+expect_words "$logs/err" "objective.beta stays 0.01" "weight of oe is 0.5" "score stays energy" "oe is published with msp"
+expect_ok train weighted.yaml --out given --set objective.name=oe --set mining.miner=random --set score=msp --set objective.beta=auto
+! grep -q "stays" "$logs/err" || fail "a warning though weight and score are given: $(cat "$logs/err")"
+
 # Neither permission nor space.
 mkdir locked
 chmod a-w locked
