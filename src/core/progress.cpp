@@ -15,9 +15,9 @@
 namespace poem {
 namespace {
 
-Job* current_job = nullptr;  // like the terminal, there is one
+Job* current_job = nullptr;  // there is only one, like the terminal
 
-// Lines on stderr; on a terminal they take the place of the progress view, which comes again below them.
+// Lines on stderr. On a terminal a line replaces the progress view, which is drawn again below it.
 class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     const Terminal where = terminal(STDERR_FILENO);
@@ -83,7 +83,7 @@ Progress::Progress(std::string what, int64_t total, std::string unit)
       start_(Clock::now()),
       drawn_(start_) {}
 
-// In a job the view stays till the next bar or the job's end.
+// In a job the view stays until the next bar is drawn or the job ends.
 Progress::~Progress() {
   if (visible_ && current_job == nullptr) std::fputs(kWipe, stderr);
 }
@@ -92,7 +92,7 @@ void Progress::advance(int64_t steps, const std::function<std::string()>& figure
   constexpr auto kPause = std::chrono::milliseconds(250);
   done_ += steps;
   const auto now = Clock::now();
-  if (!visible_ || interrupted() || now - drawn_ < kPause) return;  // what Ctrl-C says is not to be wiped
+  if (!visible_ || interrupted() || now - drawn_ < kPause) return;  // keeps the message after Ctrl-C
   drawn_ = now;
   draw(figures ? figures() : "");
 }
@@ -115,10 +115,10 @@ void Progress::draw(const std::string& figures) const {
     line.insert(line.begin(), {fmt::format("{} {}/{}", job.step_, job.done_ + 1, job.total_), -1});
     line.push_back({fmt::format("{} left, run {}", duration_text(time.step), duration_text(time.job)), 2});
     below.push_back({job.figures_, 0});
-  } else {
+  } else if (share > 0) {
     line.push_back({duration_text(left) + " left", 2});
   }
-  const size_t columns = where.columns - 1;  // in the last one a terminal may break the line
+  const size_t columns = where.columns - 1;  // a terminal may break the line in the last column
   const std::string second = fit_line(below, columns);
   fmt::print(stderr, "\r{}\033[K{}\033[J{}\r", fit_line(line, columns), second.empty() ? "" : "\n" + second,
              second.empty() ? "" : "\033[A");

@@ -34,19 +34,20 @@ void EpochsView::forget(size_t id) {
 
 void EpochsView::show() {
   constexpr auto kPause = std::chrono::minutes(1);
-  int64_t all = 0, before = 0, done = 0;
+  int64_t left = 0, finished = 0;
   for (auto& [id, training] : trainings_) {
-    all += training.epochs;
-    before += training.done;
-    done += training.done = lines_of(training.metrics);
+    const int64_t done = lines_of(training.metrics);
+    finished += done - training.done;
+    left += training.epochs - done;
+    training.done = done;
   }
   if (!bar_) {
-    bar_.emplace("training", all, "epochs");
-    before = 0;
+    bar_.emplace("training", left, "epochs");
+    finished = 0;
   }
-  bar_->advance(done - before, [this] { return text(); });
-  if (terminal(STDERR_FILENO).live || Clock::now() - told_ < kPause) return;
-  told_ = Clock::now();
+  bar_->advance(finished, [this] { return text(); });
+  if (terminal(STDERR_FILENO).live || Clock::now() - logged_ < kPause) return;
+  logged_ = Clock::now();
   spdlog::info("training {}", text());
 }
 

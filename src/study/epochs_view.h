@@ -1,5 +1,6 @@
-// Shows how far the trainings of a study are: on a terminal a bar over the epochs of those that run, in a
-// pipe a line per minute.
+// Shows how far the trainings of a study are. On a terminal it draws a bar over the epochs that are
+// left in the trainings that run, so that the time left does not count earlier epochs. Elsewhere it logs one
+// line per minute.
 //
 //   EpochsView view;
 //   view.follow(0, "poem-0", "study/runs/poem-0/metrics.jsonl", 100);
@@ -18,7 +19,7 @@ namespace poem {
 
 class EpochsView {
  public:
-  // `metrics`: a file with a line per finished epoch, which may not exist yet.
+  // `metrics`: a file with one line per finished epoch; it may not exist yet.
   void follow(size_t id, const std::string& name, const std::string& metrics, int64_t epochs);
   void forget(size_t id);
   void show();
@@ -32,8 +33,8 @@ class EpochsView {
   std::string text() const;
 
   std::map<size_t, Training> trainings_;
-  std::optional<Progress> bar_;  // anew whenever a training begins or ends
-  Clock::time_point told_ = Clock::now();
+  std::optional<Progress> bar_;  // a new one whenever a training begins or ends
+  Clock::time_point logged_ = Clock::now();
 };
 
 }  // namespace poem
