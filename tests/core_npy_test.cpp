@@ -236,10 +236,19 @@ TEST_F(Npy, RefusesBrokenFiles) {
 }
 
 TEST_F(Npy, TypesHaveTheNamesOfNumPy) {
-  const std::pair<at::ScalarType, const char*> names[] = {
-      {at::kBool, "bool"},    {at::kByte, "uint8"},    {at::kChar, "int8"},
-      {at::kShort, "int16"},  {at::kInt, "int32"},     {at::kLong, "int64"},
-      {at::kHalf, "float16"}, {at::kFloat, "float32"}, {at::kDouble, "float64"}};
+  const std::pair<at::ScalarType, const char*> names[] = {{at::kBool, "bool"},
+                                                          {at::kByte, "uint8"},
+                                                          {at::kChar, "int8"},
+                                                          {at::kShort, "int16"},
+                                                          {at::kInt, "int32"},
+                                                          {at::kLong, "int64"},
+                                                          {at::kHalf, "float16"},
+                                                          {at::kFloat, "float32"},
+                                                          {at::kDouble, "float64"},
+                                                          // What npy cannot hold is named in an error.
+                                                          {at::kBFloat16, "bfloat16"},
+                                                          {at::kComplexFloat, "complex64"},
+                                                          {at::kComplexDouble, "complex128"}};
   for (const auto& [type, name] : names) EXPECT_EQ(numpy_type(at::zeros({1}, type)), name);
 }
 

@@ -96,15 +96,26 @@ void check(const Options& options) {
   check_test_sources(options.id, options.ood, {});
 }
 
+// A score that this network cannot have is an Error that names the detector's file.
+void check_scores(const Options& options, const std::string& path, const Detector& detector,
+                  const std::optional<IdImages>& id_images) {
+  try {
+    choose_scores(options.score, available(detector, id_images), detector.score->name());
+  } catch (const Error& e) {
+    throw Error(path, e.what());
+  }
+}
+
 void run(Options options, const CommonOptions& common) {
   catch_interrupts();
   check(options);
   const std::optional<Balance> balance = parse_balance(options.balance, options.seed);
-  const Detector detector = Detector::load(detector_path(options.run));
+  const std::string path = detector_path(options.run);
+  const Detector detector = Detector::load(path);
   detector.network->to(pick_device(common.device));
   if (options.score.empty()) options.score = {detector.score->name()};
   const std::optional<IdImages> id_images = find_id_images(options, detector);
-  choose_scores(options.score, available(detector, id_images), detector.score->name());
+  check_scores(options, path, detector, id_images);
   const TestData test = load_test_data(options.id, options.ood, {detector.size, options.skip_bad});
   const auto scores = fit_scores(options.score, detector, id_images);
   const std::vector<ScoredSet> sets = score_sets(detector, scores, test.id, test.ood);

@@ -337,8 +337,17 @@ void write_npz(const std::string& path, const std::map<std::string, at::Tensor>&
 }
 
 std::string numpy_type(const at::Tensor& array) {
-  const Type* known = find_type(array);
-  return known ? std::string(known->name) : c10::toString(array.scalar_type());
+  if (const Type* known = find_type(array)) return std::string(known->name);
+  switch (array.scalar_type()) {  // types that npy cannot hold
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kComplexFloat:
+      return "complex64";
+    case at::kComplexDouble:
+      return "complex128";
+    default:
+      return "unknown";
+  }
 }
 
 }  // namespace poem

@@ -5,6 +5,7 @@
 #include <c10/util/StringUtil.h>
 
 #include "core/error.h"
+#include "core/npy.h"
 
 namespace poem {
 namespace {
@@ -17,7 +18,7 @@ void check_stored(const TensorFile& file, const std::string& name, const at::Ten
   if (stored.sizes() != sizes)
     fail(c10::str("has shape ", stored.sizes(), ", expected ", sizes), "it belongs to another network");
   if (stored.scalar_type() != type)
-    fail(c10::str("has elements of type ", stored.scalar_type(), ", expected ", type),
+    fail("has elements of type " + numpy_type(stored) + ", expected " + numpy_type(at::empty({0}, type)),
          "it was made by something else");
   if (!at::isfinite(stored).all().item<bool>())
     fail("holds a value that is not finite", "copy it again, or train anew");

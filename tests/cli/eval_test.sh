@@ -75,12 +75,18 @@ expect_ok eval run "${sets[@]}" --score knn,vim --json
 expect_words "$logs/out" '"scores": {' '"vim": {'
 lines=$(grep -n id_accuracy "$logs/knn" | cut -d: -f1) # what follows is of all scores
 expect_same "$(head -n $lines "$logs/out")" "$(head -n $lines "$logs/knn")"
-expect_error "'knn'" "ID training images" "--train" -- eval run/detector.safetensors "${sets[@]}" --score knn
+expect_error run/detector.safetensors "'knn'" "ID training images" "--train" -- eval run/detector.safetensors "${sets[@]}" --score knn
 expect_error "'odin'" "not trained on" "--train" -- eval run/detector.safetensors "${sets[@]}" --score odin
 expect_error "'knm'" "nearest is 'knn'" "mahalanobis" -- eval run "${sets[@]}" --score knm
 expect_ok eval run/detector.safetensors "${sets[@]}" --score knn,mahalanobis --train world:train:32
 expect_error "world:digits:8" "no labels" -- eval run "${sets[@]}" --score knn --train world:digits:8
-expect_error "'reject'" "beyond the classes" -- eval run "${sets[@]}" --score reject
+expect_error run/detector.safetensors "'reject'" "beyond the classes" -- eval run "${sets[@]}" --score reject
+# What a network of supcon or ccu cannot have is said of its file.
+points=(--id world2d:test:20 --ood ring=world2d:ood:20)
+expect_ok train flat.yaml --out contrastive --set objective.name=supcon --set mining.miner=none --set score=ssd
+expect_error contrastive/detector.safetensors "'energy'" "outputs for the classes" "ssd" -- eval contrastive "${points[@]}" --score energy
+expect_ok train flat.yaml --out dense --set objective.name=ccu --set objective.components=2 --set score=msp
+expect_error dense/detector.safetensors "'vim'" "linear" "msp" -- eval dense/detector.safetensors "${points[@]}" --score vim
 expect_ok eval run "${sets[@]}" --score all,msp,knn
 expect_same "$(grep -c "^knn \|^msp " "$logs/out")" 2
 expect_ok eval run/detector.safetensors "${sets[@]}" --score all
