@@ -52,7 +52,7 @@ test-gpu:        ## Build with CUDA and run the tests that need a GPU; skipped w
 	 else echo "no GPU here: the GPU tests are skipped"; fi
 
 bench-gpu: build-gpu  ## Time an epoch of the paper's setting on a GPU, phase by phase
-	@build-cuda/poem bench gpu
+	@build-cuda/bench/gpu_bench
 
 asan: setup-tests  ## Build with AddressSanitizer and UBSan and run every test
 	@cmake --preset asan

@@ -22,7 +22,6 @@ void add_balance(CLI::App& command, std::string& balance, uint64_t& seed);
 // Where a command leaves what it makes of a file, unless told otherwise: runs/NAME.
 std::string default_folder(const std::string& file);
 
-void add_bench(CLI::App& app);
 void add_config(CLI::App& app);
 void add_data(CLI::App& app);
 void add_demo(CLI::App& app, const CommonOptions& common);

@@ -81,7 +81,6 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   group("Study");
   poem::add_info(app);
   poem::add_report(app);
-  poem::add_bench(app);
   group("Look into");
   poem::add_data(app);
   poem::add_pack(app);

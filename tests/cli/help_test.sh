@@ -5,7 +5,7 @@ expect_ok --version
 expect_words "$logs/out" "poem "
 expect_ok --help
 expect_same "$(grep -E '^[A-Z].*:$' "$logs/out" | paste -sd ' ')" "Options: Train: Judge: Study: Look into: Data:"
-commands="demo train eval report study toy theory features metrics posthoc mine data pack world bench info config"
+commands="demo train eval report study toy theory features metrics posthoc mine data pack world info config"
 for command in $commands; do
   expect_words "$logs/out" "  $command "
 done
@@ -51,9 +51,3 @@ code=0
 poem config >/dev/full 2>"$logs/err" || code=$?
 expect_same $code 2
 expect_words "$logs/err" "standard output" "No space left"
-
-# Without a GPU its benchmark says so.
-if ! nvidia-smi >/dev/null 2>&1; then
-  expect_error "poem: bench gpu: finds no GPU" "make bench" -- bench gpu
-  ! grep -q "use --device cpu" "$logs/err" || fail "advice that does not help"
-fi

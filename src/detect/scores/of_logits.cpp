@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "detect/score.h"
+#include "objective/objective.h"
 
 namespace poem {
 namespace {
@@ -12,7 +13,7 @@ at::Tensor msp(const Batch& batch) { return batch.logits.softmax(1).amax(1); }
 
 at::Tensor max_logit(const Batch& batch) { return batch.logits.amax(1); }
 
-at::Tensor energy(const Batch& batch) { return batch.logits.logsumexp(1); }
+at::Tensor negative_energy(const Batch& batch) { return -energy(batch.logits); }
 
 // Generalised entropy (Liu et al. 2023): −Σ pᵞ(1 − p)ᵞ over the M largest p. In float64: what tells confident
 // inputs apart is 1 − p.
@@ -41,7 +42,7 @@ class OfLogits : public Score {
 
 std::unique_ptr<Score> make_msp() { return std::make_unique<OfLogits>(msp); }
 std::unique_ptr<Score> make_maxlogit() { return std::make_unique<OfLogits>(max_logit); }
-std::unique_ptr<Score> make_energy() { return std::make_unique<OfLogits>(energy); }
+std::unique_ptr<Score> make_energy() { return std::make_unique<OfLogits>(negative_energy); }
 std::unique_ptr<Score> make_gen() { return std::make_unique<OfLogits>(gen); }
 std::unique_ptr<Score> make_reject() { return std::make_unique<OfLogits>(reject); }
 

@@ -4,6 +4,7 @@
 
 #include "detect/percentile.h"
 #include "detect/score.h"
+#include "objective/objective.h"
 
 namespace poem {
 namespace {
@@ -13,9 +14,7 @@ class Shaped : public Score {
  public:
   void fit(const Training& training) override { head_ = training.head; }
 
-  at::Tensor operator()(const Batch& batch) const override {
-    return head_(shape(batch.features)).logsumexp(1);
-  }
+  at::Tensor operator()(const Batch& batch) const override { return -energy(head_(shape(batch.features))); }
 
  protected:
   virtual at::Tensor shape(const at::Tensor& features) const { return features; }

@@ -4,6 +4,7 @@
 
 #include "detect/gaussians.h"
 #include "detect/score.h"
+#include "objective/objective.h"
 
 namespace poem {
 namespace {
@@ -32,7 +33,7 @@ class Vim : public Score {
   }
 
   at::Tensor operator()(const Batch& batch) const override {
-    return (batch.logits.to(at::kDouble).logsumexp(1) - alpha_ * residual(batch.features)).to(at::kFloat);
+    return (-energy(batch.logits.to(at::kDouble)) - alpha_ * residual(batch.features)).to(at::kFloat);
   }
 
  private:

@@ -1,13 +1,18 @@
-// poem bench: how fast an epoch of the paper's setting is here.
+// Times an epoch of the paper's setting on this machine's GPU, phase by phase.
+//
+//   build-cuda/bench/gpu_bench --queue fresh
 #include <fmt/format.h>
 
-#include "cli/commands.h"
-#include "cli/numbers.h"
-#include "core/error.h"
-#include "core/runtime.h"
-#include "train/paper_epochs.h"
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
 
-namespace poem {
+#include "core/error.h"
+#include "core/progress.h"
+#include "core/runtime.h"
+#include "paper_epochs.h"
+
+namespace poem::bench {
 namespace {
 
 struct Options {
@@ -16,8 +21,9 @@ struct Options {
   bool deterministic = false;
 };
 
-// Counted: what the network must move through an H200's memory at 4.3 TB/s (docs/performance.md).
-constexpr double kForwardFloor = 400000, kTrainFloor = 100000;  // images/s
+// The most images/s that an H200's memory (4.3 TB/s) allows, from a count of the bytes that the network must
+// move (docs/performance.md).
+constexpr double kForwardFloor = 400000, kTrainFloor = 100000;
 
 void print_row(const std::string& phase, double seconds, double images, double floor_seconds,
                double authors) {
@@ -25,7 +31,7 @@ void print_row(const std::string& phase, double seconds, double images, double f
              100 * floor_seconds / seconds, authors, authors / seconds);
 }
 
-// Beside each phase what the authors' script took on an H200; its queue held one epoch for `stored`.
+// Beside each phase stands the time of the authors' script on an H200. Its queue held one epoch for `stored`.
 void print_epoch(const EpochReport& report, const PaperEpochs& settings) {
   const PhaseImages images = paper_images(settings, report.epoch);
   const double select = 67.7, train = 122.0, queue = settings.queue == "fresh" ? 45 : 11.3;
@@ -45,8 +51,8 @@ void print_epoch(const EpochReport& report, const PaperEpochs& settings) {
 void run(const Options& options) {
   const at::Device device = pick_device("auto");
   if (!device.is_cuda()) {
-    throw Error("bench gpu", "finds no GPU, or this poem was built without CUDA",
-                "run it where there is one, with the build of the preset cuda; make bench times this CPU");
+    throw Error("gpu_bench", "there is no GPU, or this build is without CUDA",
+                "run make bench-gpu on a machine with a GPU; make bench times this CPU");
   }
   catch_interrupts();
   for (const std::string queue : {"fresh", "stored"}) {
@@ -61,24 +67,38 @@ void run(const Options& options) {
   }
 }
 
-}  // namespace
-
-void add_bench(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  auto* bench = app.add_subcommand("bench", "Time an epoch of the paper's setting");
-  bench->require_subcommand(1);
-  auto* command = bench->add_subcommand("gpu", "On this machine's GPU, phase by phase");
-  command->add_option("--queue", options->queue, "fresh, stored or both")
+int parse_and_run(int argc, char** argv) {
+  Options options;
+  CLI::App app("Times an epoch of the paper's setting on this machine's GPU, phase by phase", "gpu_bench");
+  app.add_option("--queue", options.queue, "fresh, stored or both")
       ->check(CLI::IsMember({"fresh", "stored", "both"}))
       ->capture_default_str()
       ->type_name("NAME");
-  command->add_option("--epochs", options->epochs, "Epochs to run; from the fifth on the queue is full")
-      ->check(whole(2, 1000))
+  app.add_option("--epochs", options.epochs, "Epochs to run; the queue is full from the fifth on")
+      ->check(CLI::Range(2, 1000))
       ->capture_default_str()
       ->type_name("N");
-  command->add_flag("--deterministic", options->deterministic, "With train.deterministic");
-  bench->footer("Example:\n  poem bench gpu --queue fresh");
-  command->callback([options] { run(*options); });
+  app.add_flag("--deterministic", options.deterministic, "With train.deterministic");
+  CLI11_PARSE(app, argc, argv);
+  set_up_logging(/*quiet=*/false);
+  set_up_runtime(0);
+  run(options);
+  return 0;
 }
 
-}  // namespace poem
+}  // namespace
+}  // namespace poem::bench
+
+int main(int argc, char** argv) {
+  try {
+    return poem::bench::parse_and_run(argc, argv);
+  } catch (const poem::Interrupted&) {
+    return 128 + poem::interrupt_signal();
+  } catch (const poem::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "gpu_bench: {}\n", error.what());
+    return 1;
+  }
+}

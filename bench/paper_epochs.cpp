@@ -1,4 +1,4 @@
-#include "train/paper_epochs.h"
+#include "paper_epochs.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -10,7 +10,7 @@
 #include "data/pool.h"
 #include "mining/select.h"
 
-namespace poem {
+namespace poem::bench {
 namespace {
 
 constexpr int64_t kIds = 50000, kOutliers = 100000, kPool = 400000, kMined = 50000;
@@ -102,7 +102,7 @@ double run_paper_epochs(const PaperEpochs& settings, at::Device device,
   return common_choice(trainer, data, device);
 }
 
-// Fresh: the outliers queued and the ID images once. Stored: what was trained on, unless it was the last
+// Fresh: the queued outliers, and the ID images once. Stored: the images trained on, except after the last
 // epoch.
 PhaseImages paper_images(const PaperEpochs& settings, int64_t epoch) {
   const Config config = paper_config(settings);
@@ -112,4 +112,4 @@ PhaseImages paper_images(const PaperEpochs& settings, int64_t epoch) {
   return {kPool, kIds + kMined, static_cast<double>(settings.queue == "fresh" ? fresh : stored)};
 }
 
-}  // namespace poem
+}  // namespace poem::bench
