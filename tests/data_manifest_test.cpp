@@ -62,7 +62,7 @@ TEST(Manifest, OfAnotherFormIsAnError) {
     folder.put("m.yaml", text);
     expect_error([&] { read_manifest(folder / "m.yaml"); }, words);
   };
-  expect("", {"m.yaml", "names no data set"});
+  expect("", {"m.yaml", "contains no data set"});
   expect("a: [", {"m.yaml", "not valid YAML"});
   expect("a: &x {title: *x}\n", {"m.yaml:1", "anchor contains itself"});
   expect("a: 1\n", {"m.yaml: a", "not a map"});
@@ -161,7 +161,7 @@ TEST_F(Holdings, LinksToNowhereAreNotWholeAndHideNothing) {
   folder.put("data/f.tar", "abc");
   fs::create_directory(folder / "data/annex");
   for (const char* name : {"f.tar", "b.bin", "x.npz", "f.tar.part"}) link(name);
-  const std::string gone = "is a link to a file that is not there";
+  const std::string gone = "is a link to a file that does not exist";
   EXPECT_EQ(found(),
             (Lines{"files f.tar whole", "files annex/f.tar not: " + gone,
                    "files annex/f.tar.part not: cannot be read",

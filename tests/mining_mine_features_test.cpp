@@ -67,8 +67,9 @@ TEST(MineFeatures, IsAFunctionOfTheSeed) {
 TEST(MineFeatures, SizesThatDoNotFitAreErrors) {
   const at::Tensor rows = cloud(9, 20, 0), narrow = rows.narrow(1, 0, 3);
   expect_error([&] { mine_features(rows, rows, rows, 21, 1, kSettings); },
-               {"selection", "21 rows wanted of a pool of 20", "1 to 20"});
-  expect_error([&] { mine_features(rows, rows, rows, 0, 1, kSettings); }, {"selection", "0 rows wanted"});
+               {"selection", "cannot select 21 rows from a pool of 20", "1 to 20"});
+  expect_error([&] { mine_features(rows, rows, rows, 0, 1, kSettings); },
+               {"selection", "cannot select 0 rows"});
   expect_error([&] { mine_features(rows, rows, narrow, 1, 1, kSettings); }, {"the pool 3 features"});
   expect_error([&] { mine_features(rows, narrow, rows, 1, 1, kSettings); }, {"outliers 3"});
 }

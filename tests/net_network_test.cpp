@@ -140,17 +140,21 @@ TEST(Network, NamesEveryTensorOnce) {
 TEST(Network, RefusesWhatCannotBeBuilt) {
   for (const char* part : {"network.name", "'vgg'", "densenet", "wideresnet", "resnet18", "mlp"})
     EXPECT_NE(error_of(named("vgg")).find(part), std::string::npos) << part;
-  EXPECT_EQ(error_of(densenet(101)), "network.depth: 101 is not 6n+4 (valid near it: 100, 106)");
+  EXPECT_EQ(error_of(densenet(101)),
+            "network.depth: 101 is not 6n+4 (the nearest valid depths are 100 and 106)");
   EXPECT_EQ(error_of(wideresnet(28, 0)), "network.width: is 0 (give at least 1)");
-  EXPECT_EQ(error_of(wideresnet(4, 1)), "network.depth: 4 is not 6n+4 (valid near it: 10, 16)");
-  EXPECT_EQ(error_of(wideresnet(-3, 1)), "network.depth: -3 is not 6n+4 (valid near it: 10, 16)");
+  EXPECT_EQ(error_of(wideresnet(4, 1)),
+            "network.depth: 4 is not 6n+4 (the nearest valid depths are 10 and 16)");
+  EXPECT_EQ(error_of(wideresnet(-3, 1)),
+            "network.depth: -3 is not 6n+4 (the nearest valid depths are 10 and 16)");
   EXPECT_EQ(error_of(densenet(10, 0)), "network.growth: is 0 (give at least 1)");
   EXPECT_EQ(error_of(densenet(10, 4, 0)), "network.classes: is 0 (give 1 to 16777216)");
   EXPECT_EQ(error_of(mlp({})), "network.hidden: is empty (give at least one layer's width)");
   EXPECT_EQ(error_of(mlp({8, 0})), "network.hidden: is 0 (give at least 1)");
   NetworkSpec spec = densenet(10);
   spec.channels = 1;
-  EXPECT_EQ(error_of(spec), "network.mean: has 3 values for images of 1 channels (give one value a channel)");
+  EXPECT_EQ(error_of(spec),
+            "network.mean: has 3 values for images of 1 channels (give one value per channel)");
   spec = densenet(10);
   spec.std[1] = 0;
   EXPECT_EQ(error_of(spec), "network.std: holds 0 (give positive values)");
@@ -162,8 +166,9 @@ TEST(Network, RefusesWhatCannotBeBuilt) {
 }
 
 TEST(Network, RefusesImagesThatDoNotFit) {
-  EXPECT_EQ(error_of(densenet(10), {1, 3, 32, 3}),
-            "network.name: images of 32×3 pixels vanish when densenet halves them twice (give at least 4×4)");
+  EXPECT_EQ(
+      error_of(densenet(10), {1, 3, 32, 3}),
+      "network.name: images of 32×3 pixels are too small: densenet halves them twice (give at least 4×4)");
   EXPECT_EQ(error_of(densenet(10), {1, 1, 32, 32}),
             "network.channels: images of shape 1×1×32×32 do not fit a network of 3 channels (give "
             "n×channels×height×width)");

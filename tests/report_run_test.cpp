@@ -131,7 +131,8 @@ TEST(RunReport, WithoutScoresTheVerdictIsOfFpr95) {
   EXPECT_TRUE(has(joined(run.notes), "scores/id.npy is missing"));
   EXPECT_TRUE(run.scores.empty());
   EXPECT_TRUE(
-      has(verdict(run), "keeps 95\u00a0% of the ID test images it rejects 62.5\u00a0% of the OOD images"));
+      has(verdict(run),
+          "keeps 95\u00a0% of the ID test images, the detector rejects 62.5\u00a0% of the OOD images"));
   EXPECT_TRUE(has(verdict(run), "worst on far, of which it rejects 50.0\u00a0%"));
 }
 
@@ -167,11 +168,11 @@ TEST(RunReport, ARunThatGoesOnTellsHowFarItIs) {
       "{\"epoch\":1,\"loss\":2.5,\"validation_accuracy\":0.5}\n{\"epo");  // the kill of a foreign writer
   const RunData run = folder.read();
   EXPECT_FALSE(run.finished());
-  EXPECT_TRUE(has(joined(run.notes), "metrics.jsonl: line 2 makes no sense."));
+  EXPECT_TRUE(has(joined(run.notes), "metrics.jsonl: line 2 is damaged."));
   EXPECT_EQ(
       verdict(run),
-      "The run is not finished: 1 of 2 epochs done, no detector yet. There are no figures on test sets. On "
-      "held-out ID images it names the right class of 50.0\u00a0%.");
+      "The run is not finished: 1 of 2 epochs done, no detector yet. There are no figures on test sets. It "
+      "names the right class of 50.0\u00a0% of the held-out ID images.");
 }
 
 TEST(RunReport, OneThatIsNotFinishedSaysSoOnceAndHowToGoOn) {
@@ -181,7 +182,7 @@ TEST(RunReport, OneThatIsNotFinishedSaysSoOnceAndHowToGoOn) {
   const size_t first = html.find(words);
   ASSERT_NE(first, std::string::npos);
   EXPECT_EQ(html.find(words, first + 1), std::string::npos);
-  const std::string remedy = "go on with: poem train --resume " + folder.path();
+  const std::string remedy = "continue it with: poem train --resume " + folder.path();
   EXPECT_TRUE(has(html, remedy));
   EXPECT_FALSE(has(RunFolder().report(), "--resume"));
   folder.put("config.yaml", "format: 9\ntrain: {epochs: 2}\n");  // resuming is refused
@@ -202,7 +203,7 @@ TEST(RunReport, WithADetectorItIsFinishedWhateverIsDamaged) {
   const RunData run = folder.read();
   EXPECT_FALSE(has(run_report(run), "not finished"));
   for (const char* words :
-       {"line 2 makes no sense", "metrics.jsonl tells of 1 of 2 epochs.", "detector.safetensors"})
+       {"line 2 is damaged", "metrics.jsonl has only 1 of 2 epochs.", "detector.safetensors"})
     EXPECT_TRUE(has(joined(run.notes), words)) << words;
 }
 
@@ -269,9 +270,9 @@ TEST(RunReport, AnotherFormatIsShownAsFarAsItIsUnderstood) {
   RunFolder folder;
   folder.put("config.yaml", "format: 9\nnew: {deep: {er: 1}}\ntrain: {epochs: 2}\n");
   const RunData run = folder.read();
-  EXPECT_TRUE(has(joined(run.notes), "of format 9, this poem knows 1"));
+  EXPECT_TRUE(has(joined(run.notes), "has format 9, but this poem knows format 1"));
   EXPECT_EQ(run.setting("new.deep.er"), "1");
-  EXPECT_TRUE(has(run_report(run), "of format 9"));
+  EXPECT_TRUE(has(run_report(run), "has format 9"));
 }
 
 TEST(RunReport, NothingInAGarbledFileStopsIt) {
@@ -350,7 +351,7 @@ TEST(RunReport, ReplacesReportsAndNothingElse) {
   write_report(path, first, false);
   folder.put("letter.html", "<html>precious</html>");
   expect_error([&] { write_report(folder.path() + "/letter.html", first, false); },
-               {"letter.html", "no report", "--force"});
+               {"letter.html", "not a report", "--force"});
   EXPECT_EQ(read_file(folder.path() + "/letter.html"), "<html>precious</html>");
   write_report(folder.path() + "/letter.html", first, true);
   EXPECT_EQ(read_file(folder.path() + "/letter.html"), first);
@@ -381,7 +382,7 @@ TEST(Comparison, DoesNotRankMeansOverDifferentSets) {
   c.remove("results.json");
   c.remove("metrics.jsonl");
   const std::string html = comparison({a.read(), b.read(), c.read()});
-  EXPECT_TRUE(has(html, "The runs were tested on different sets: their means cannot be compared."));
+  EXPECT_TRUE(has(html, "The runs were tested on different sets, so their means cannot be compared."));
   EXPECT_FALSE(has(html, "Lowest mean FPR95"));
   EXPECT_TRUE(has(html, "<th scope=\"row\" class=\"text\">other</th><td>–</td><td>25.00</td>"));
   RunFolder same;
@@ -404,14 +405,14 @@ TEST(Comparison, RefusesARunBesideItself) {
 TEST(Comparison, RunsThatLookTheSameAreLevel) {
   RunFolder a, b;
   EXPECT_TRUE(has(comparison({a.read(), b.read()}),
-                  "Mean FPR95: " + a.name() + " and " + b.name() + ", level at 37.50\u00a0%."));
+                  "Mean FPR95: " + a.name() + " and " + b.name() + " each with 37.50\u00a0%."));
   RunFolder c;
   c.put("results.json", R"({"sets":{"far":{"fpr95":0.125},"near":{"fpr95":0.25}}})");
   b.put("results.json",
         R"({"sets":{"far":{"fpr95":0.500000001},"near":{"fpr95":0.25}}})");  // prints the same
   EXPECT_TRUE(has(comparison({a.read(), b.read(), c.read()}),
                   "Lowest mean FPR95: " + c.name() + " with 18.75\u00a0%; then " + a.name() + " and " +
-                      b.name() + ", level at 37.50\u00a0%."));
+                      b.name() + " each with 37.50\u00a0%."));
 }
 
 TEST(Comparison, AKeyThatARunDoesNotRecordIsNoDifference) {
@@ -420,7 +421,7 @@ TEST(Comparison, AKeyThatARunDoesNotRecordIsNoDifference) {
       "format: 1\nseed: 7\nscore: energy\nmining:\n  miner: thompson\ntrain:\n  epochs: 2\n";
   b.put("config.yaml", config + "  batch: 64\nunknown: 3\n");  // the default, and a key without one
   const std::string same = comparison({a.read(), b.read()});
-  EXPECT_TRUE(has(same, "The configs tell of no difference."));
+  EXPECT_TRUE(has(same, "The configs do not differ."));
   EXPECT_FALSE(has(same, "ot recorded"));
   b.put("config.yaml", config + "  batch: 32\n");
   const std::string other = comparison({a.read(), b.read()});

@@ -89,7 +89,8 @@ TEST(StudyReport, OneSeedHasNoInterval) {
   record.study.seeds = {0};
   const std::string html = study_report(record);
   EXPECT_TRUE(piece_of(html, "intervals").at("low")[0].is_null());
-  EXPECT_TRUE(has(html, "A has the lowest mean FPR95, 10.00\u00a0%; too few seeds to tell it from B."));
+  EXPECT_TRUE(has(
+      html, "A has the lowest mean FPR95, 10.00\u00a0%; there are too few seeds to distinguish it from B."));
 }
 
 // What a failed cell leaves is compared over the seeds in common, and the sentence says so.
@@ -97,27 +98,27 @@ TEST(StudyReport, SpeaksOfTheSeedsInCommon) {
   // B has 20 % on seed 0 alone, where A has 70 %; A's mean is 40 %.
   const std::string html = study_report(record_of(
       {cell(0, 0, 0.70), cell(0, 1, 0.25), cell(0, 2, 0.25), cell(1, 0, 0.20)}, {{0, 1, 1, "failed"}}));
-  EXPECT_TRUE(
-      has(html,
-          "A has the lowest mean FPR95 of the methods with all 3 seeds, 40.00 ± 25.98\u00a0%; too few seeds "
-          "to tell it from B."));
+  EXPECT_TRUE(has(
+      html,
+      "A has the lowest mean FPR95 of the methods with all 3 seeds, 40.00 ± 25.98\u00a0%; there are too few "
+      "seeds to distinguish it from B."));
   EXPECT_NEAR(piece_of(html, "intervals").at("middle")[0].get<double>(), -50, 1e-9);
   EXPECT_EQ(piece_of(html, "intervals").at("names"), json({"B (1 seed)"}));
   // On seeds 0 and 1 B is lower by 50.0 and 50.1 points: no chance, whatever seed 2 says of A.
   const std::string lower = study_report(
       record_of({cell(0, 0, 0.70), cell(0, 1, 0.70), cell(0, 2, 0), cell(1, 0, 0.2), cell(1, 1, 0.199)}));
-  EXPECT_TRUE(has(lower, "; lower over the seeds in common, by more than these explain: B."));
+  EXPECT_TRUE(has(lower, "; over the seeds in common these are lower, by more than the seeds explain: B."));
   EXPECT_FALSE(has(lower, "is worse by more"));
   const std::string begun = study_report(record_of({cell(0, 0, 0.70), cell(1, 0, 0.60)}));
-  EXPECT_TRUE(
-      has(begun,
-          "B has the lowest mean FPR95, 60.00\u00a0%, over 1 of 3 seeds; too few seeds to tell it from A."));
+  EXPECT_TRUE(has(begun,
+                  "B has the lowest mean FPR95, 60.00\u00a0%, over 1 of 3 seeds; there are too few seeds to "
+                  "distinguish it from A."));
 }
 
 TEST(StudyReport, NamesMethodsThatAreNotCompared) {
   StudyRecord record = full_record();
   record.study.methods.push_back({"C", {}, {}});
-  const char* words = "more than the seeds explain; not compared, as no seed is in common: C.";
+  const char* words = "more than the seeds explain; not compared, because no seed is in common: C.";
   EXPECT_TRUE(has(study_report(record), words));
   record.results.cells.push_back(cell(2, 0, 0.3));
   record.results.cells.back().results["mean"]["fpr95"] = nullptr;
@@ -127,11 +128,11 @@ TEST(StudyReport, NamesMethodsThatAreNotCompared) {
 TEST(StudyReport, MethodsWithTheSameMeanAreLevel) {
   StudyRecord record = record_of({cell(0, 0, 0.10), cell(0, 1, 0.12), cell(0, 2, 0.11), cell(1, 0, 0.11),
                                   cell(1, 1, 0.11), cell(1, 2, 0.11)});
-  EXPECT_TRUE(has(study_report(record), "A and B are level at the lowest mean FPR95, 11.00\u00a0%.</p>"));
+  EXPECT_TRUE(has(study_report(record), "A and B share the lowest mean FPR95, 11.00\u00a0%.</p>"));
   record.study.methods.push_back({"C", {}, {}});
   for (int64_t seed = 0; seed < 3; ++seed)
     record.results.cells.push_back(cell(2, seed, seed == 1 ? 0.9 : 0.1));
-  EXPECT_TRUE(has(study_report(record), "11.00\u00a0%; the seeds do not tell them from C.</p>"));
+  EXPECT_TRUE(has(study_report(record), "11.00\u00a0%; the seeds do not distinguish them from C.</p>"));
 }
 
 TEST(StudyReport, IntervalsAndBandsStayWithinWhatFpr95CanBe) {
@@ -161,7 +162,7 @@ TEST(StudyReport, TimesAreMinutesAgainstFpr95) {
 TEST(StudyReport, CurvesHaveMeansAndBands) {
   StudyRecord record = full_record();
   EXPECT_TRUE(curve_series(record, 0).empty());
-  EXPECT_TRUE(has(study_report(record), "No epoch but the last was evaluated"));
+  EXPECT_TRUE(has(study_report(record), "Only the last epoch was evaluated"));
   record.results.cells[0].curve = {{5, results(0.4)}, {10, results(0.1)}};
   record.results.cells[1].curve = {{5, results(0.2)}};
   const json series = curve_series(record, 0);
@@ -180,7 +181,7 @@ TEST(StudyReport, SaysWhatIsMissing) {
   EXPECT_TRUE(has(html, "B, seed 0: out of &lt;luck&gt;"));
   EXPECT_TRUE(has(html, "1 not finished"));
   EXPECT_TRUE(has(html, "10.00 ± – (1/3)"));
-  EXPECT_TRUE(has(html, "Two methods with a seed in common are needed"));
+  EXPECT_TRUE(has(html, "A comparison needs two methods with a seed in common"));
   EXPECT_TRUE(has(study_report(record_of({cell(0, 0, 0.1)}, {{0, 0, 1, ""}})), "1 of 2 cells is missing"));
   const std::string nothing = study_report(record_of({}, {{0, 0, 0, ""}, {0, 1, 0, ""}}));
   EXPECT_TRUE(has(nothing, "There is nothing to compare yet"));
@@ -229,7 +230,7 @@ TEST(StudyRecord, ComesBackFromItsFile) {
   folder.put("results.json", "not JSON");
   expect_error([&] { study_report_of(folder / ""); }, {"results.json", "damaged"});
   std::filesystem::remove(folder / "results.json");
-  expect_error([&] { study_report_of(folder / ""); }, {"no results yet"});
+  expect_error([&] { study_report_of(folder / ""); }, {"without results"});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// poem data: the data sets known by name.
+// poem data: the data sets that poem knows by name.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,7 +37,8 @@ void list_sets(const Manifest& manifest) {
                sizes ? fmt::to_string(bytes) : "unknown", checksums ? "known" : "unknown", set.title,
                set.withdrawn.empty() ? "" : " (withdrawn)");
   }
-  fmt::print("poem data list NAME tells sources and checksums, and how the authors of POEM use it.\n");
+  fmt::print(
+      "poem data list NAME prints a set's sources and checksums, and how the authors of POEM use it.\n");
 }
 
 void show_set(const KnownSet& set) {
@@ -68,17 +69,18 @@ void verify(const Options& options) {
   catch_interrupts();
   const auto holdings = find_holdings(options.folder, options.sets());
   if (holdings.empty()) {
-    throw Error(options.folder, "holds none of the known data sets", "poem data list tells what is known");
+    throw Error(options.folder, "contains none of the known data sets",
+                "poem data list prints the known ones");
   }
   int64_t broken = 0;
   for (const Holding& holding : holdings) {
-    fmt::print("{:<14} {:<9} {}: {}\n", holding.set, holding.whole ? "whole" : "NOT WHOLE", holding.place,
-               holding.detail);
+    fmt::print("{:<14} {:<10} {}: {}\n", holding.set, holding.whole ? "complete" : "INCOMPLETE",
+               holding.place, holding.detail);
     broken += !holding.whole;
   }
   if (broken > 0) {
-    throw Error(options.folder, fmt::format("{} of {} are not whole", broken, holdings.size()),
-                "poem data fetch NAME gets a set again, or the rest of it");
+    throw Error(options.folder, fmt::format("{} of {} are incomplete", broken, holdings.size()),
+                "poem data fetch NAME downloads a set again, or the rest of it");
   }
 }
 
@@ -87,15 +89,15 @@ void fetch(const Options& options) {
   const Manifest manifest = options.sets();
   const KnownSet& set = find_set(manifest, options.name);
   if (!set.withdrawn.empty() && options.sources.empty()) {
-    throw Error(set.name, "cannot be fetched: " + set.withdrawn, "use another set, imagenet-64 for instance");
+    throw Error(set.name, "cannot be fetched: " + set.withdrawn, "use another set, for instance imagenet-64");
   }
   for (const std::string& source : options.sources) {
     if (source.find("://") == std::string::npos) {
       throw Error("--source", "is '" + source + "', not a URL", "write https://… or file:///…");
     }
     if (set.downloads.size() > 1 && source.back() != '/') {
-      throw Error(source, fmt::format("is one file, {} has {}", set.name, set.downloads.size()),
-                  "name the folder they lie in, with a / at the end");
+      throw Error(source, fmt::format("is one file, but {} has {}", set.name, set.downloads.size()),
+                  "name the folder with the files, with a / at the end");
     }
   }
   for (KnownFile file : set.downloads) {
@@ -109,22 +111,23 @@ void fetch(const Options& options) {
 }
 
 void add_list(CLI::App& data, const std::shared_ptr<Options>& options) {
-  auto* command = data.add_subcommand("list", "List the known data sets, or tell all that is known of one");
-  command->add_option("name", options->name, "Tell all of this one");
+  auto* command = data.add_subcommand("list", "List the known data sets, or describe one of them");
+  command->add_option("name", options->name, "Describe this data set");
   command->footer("Examples:\n  poem data list\n  poem data list svhn");
   command->callback([options] { list(*options); });
 }
 
 void add_verify(CLI::App& data, const std::shared_ptr<Options>& options) {
-  auto* command = data.add_subcommand("verify", "Tell which known data sets a folder holds, whole or not");
-  command->add_option("folder", options->folder, "Looked into at any depth")->required();
+  auto* command =
+      data.add_subcommand("verify", "List the known data sets in a folder, and whether they are complete");
+  command->add_option("folder", options->folder, "Folder to search, at any depth")->required();
   command->footer("Example:\n  poem data verify datasets/");
   command->callback([options] { verify(*options); });
 }
 
 void add_fetch(CLI::App& data, const std::shared_ptr<Options>& options) {
   auto* command = data.add_subcommand("fetch", "Download a data set, or the rest of it");
-  command->add_option("name", options->name, "As poem data list has it")->required();
+  command->add_option("name", options->name, "Name of the data set (poem data list)")->required();
   command->add_option("--out", options->out, "Folder to put it in")->capture_default_str()->type_name("DIR");
   command
       ->add_option("--source", options->sources,
@@ -143,7 +146,8 @@ void add_fetch(CLI::App& data, const std::shared_ptr<Options>& options) {
 void add_data(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* data = app.add_subcommand("data", "List, verify and download the data sets of the paper");
-  data->add_option("--manifest", options->manifest, "Use these data sets, see src/data/manifest.yaml")
+  data->add_option("--manifest", options->manifest,
+                   "Use the data sets of this file (see src/data/manifest.yaml)")
       ->type_name("FILE");
   data->require_subcommand(1);
   data->fallthrough();

@@ -1,4 +1,4 @@
-// poem mine: posterior and selection on features from anyone's network.
+// poem mine: posterior and selection for features from any network.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -49,21 +49,21 @@ TextTable::Row table_row(const char* what, const at::Tensor& logits) {
            {fmt::format("{:.4f}", logits.sigmoid().to(at::kDouble).mean().item<double>())}}};
 }
 
-// What is written is told by nobody but the name.
+// The extension is the only sign of the file format.
 void check_ending(const std::string& path, const std::string& ending) {
   if (path.empty() || std::filesystem::path(path).extension() == ending) return;
-  throw Error(path, "would hold what a " + ending + " file holds", "call it NAME" + ending);
+  throw Error(path, "would be written in the format " + ending, "call it NAME" + ending);
 }
 
 void check_no_input(const Options& options, const std::string& path) {
   for (const std::string& input : {options.id, options.outliers, options.pool}) {
     std::error_code neither_exists;
     if (std::filesystem::equivalent(path, input, neither_exists))
-      throw Error(path, "is an input and would be replaced", "choose another name");
+      throw Error(path, "is an input file and would be replaced", "choose another name");
   }
 }
 
-// What is wrong with the features together is wrong with these files.
+// Errors about the features name these files.
 MinedFeatures mine(const Options& options, const at::Tensor& id, const at::Tensor& outliers,
                    const at::Tensor& pool) {
   FeatureMiningSettings settings = options.settings;
@@ -86,13 +86,13 @@ void run(const Options& options) {
                    pool = read_features(options.pool, id.size(1));
   if (options.select > pool.size(0)) {
     throw Error("--select",
-                fmt::format("wants {} rows, {} has {}", options.select, options.pool, pool.size(0)),
+                fmt::format("is {}, but {} has {} rows", options.select, options.pool, pool.size(0)),
                 "choose fewer, or give a larger pool");
   }
   const MinedFeatures mined = mine(options, id, outliers, pool);
   const at::Tensor chosen = at::tensor(mined.chosen, at::kLong);
   write(options, mined, chosen, files);
-  fmt::print("{} features; posterior from {} ID and {} outlier rows\n", id.size(1), id.size(0),
+  fmt::print("{} features; posterior of {} ID and {} outlier rows\n", id.size(1), id.size(0),
              outliers.size(0));
   const TextTable table{
       {"", "rows", "mean |w.phi|", "mean p(outlier)"},
@@ -106,11 +106,14 @@ void add_posterior_options(CLI::App& command, Options& options) {
   const auto add = [&](const char* name, double& value, const char* help, const CLI::Validator& allowed) {
     command.add_option(name, value, help)->check(allowed)->capture_default_str()->type_name("X");
   };
-  add("--prior-variance", settings.posterior.prior_variance, "Of each weight", number(1e-12, 1e12));
-  add("--noise-variance", settings.posterior.noise_variance, "Of the target logits", number(1e-12, 1e12));
+  add("--prior-variance", settings.posterior.prior_variance, "Prior variance of each weight",
+      number(1e-12, 1e12));
+  add("--noise-variance", settings.posterior.noise_variance, "Variance of the target logits",
+      number(1e-12, 1e12));
   add("--scale", settings.posterior.scale, "Multiplies the covariance", number(1e-12, 1e12));
   add("--target", settings.target, "Target logit: + for outliers, - for ID", number(1e-6, 100));
-  command.add_option("--noise", options.noise, "Target noise: one draw a row, or a single one for all")
+  command
+      .add_option("--noise", options.noise, "Target noise: one draw per row (iid), or one for all (single)")
       ->check(CLI::IsMember({"iid", "single"}))
       ->capture_default_str()
       ->type_name("KIND");
@@ -130,7 +133,7 @@ void add_mine(CLI::App& app) {
       ->required()
       ->check(whole(1))
       ->type_name("N");
-  command->add_option("--seed", options->seed, "Decides the draw and the target noise")
+  command->add_option("--seed", options->seed, "Seed of the draw and of the target noise")
       ->required()
       ->check(whole(0))
       ->type_name("S");
@@ -146,10 +149,10 @@ void add_mine(CLI::App& app) {
   add_posterior_options(*command, *options);
   command->add_flag("--force", options->force, "Replace outputs that exist");
   command->footer(
-      "Features are arrays of floats, rows x features, of one width, from any network's penultimate layer; "
-      "an\n"
-      ".npz has them as features, such as poem features writes. A draw w of the posterior ranks the pool by\n"
-      "-|w.phi|; equal ranks are ordered by row.\n"
+      "Features are arrays of floats (rows x features) from any network's penultimate layer; all have the\n"
+      "same width. An .npz file has them in the array 'features', as poem features writes it. A draw w of "
+      "the\n"
+      "posterior ranks the pool by -|w.phi|; ties are broken by row.\n"
       "Example:\n"
       "  poem mine --id id.npy --outliers out.npy --pool pool.npy --select 50000 --seed 1 --out idx.npy");
   command->callback([options] { run(*options); });

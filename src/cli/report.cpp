@@ -1,4 +1,4 @@
-// poem report: what a run or a study did, or several runs side by side, as one page.
+// poem report: one page about a run or a study, or about several runs side by side.
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
@@ -21,13 +21,13 @@ struct Options {
 std::string page_of(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     if (std::filesystem::exists(folder + "/toy.json"))
-      throw Error(folder, "is what 'poem toy' left, with a report of its own", "open its report.html");
+      throw Error(folder, "was written by 'poem toy' and has its own report", "open its report.html");
   }
   if (folders.size() == 1 && is_study(folders[0])) return study_report_of(folders[0]);
   std::vector<RunData> runs;
   for (const std::string& folder : folders) {
     if (is_study(folder))
-      throw Error(folder, "is a study, and has a page of its own", "name it alone, or its runs");
+      throw Error(folder, "is a study, which gets its own page", "name only the study, or some of its runs");
     runs.push_back(read_run(folder));
   }
   return runs.size() == 1 ? run_report(runs[0]) : comparison(runs);
@@ -35,7 +35,7 @@ std::string page_of(const std::vector<std::string>& folders) {
 
 void run(const Options& options) {
   if (options.runs.size() > 1 && options.out.empty()) {
-    throw Error("--out", "is missing: several runs have no folder of their own",
+    throw Error("--out", "is missing; a page about several runs has no default place",
                 "say where to write the page");
   }
   const std::string path = options.out.empty() ? report_path(options.runs[0]) : options.out;
@@ -48,17 +48,17 @@ void run(const Options& options) {
 void add_report(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* command =
-      app.add_subcommand("report", "Write what a run or a study did as a page, or compare several runs");
+      app.add_subcommand("report", "Write a page about a run or a study, or compare several runs");
   command
       ->add_option("run", options->runs,
-                   "Run folders, or the folder of one study; also of those that still go on")
+                   "Run folders, or the folder of one study; they may still be in progress")
       ->required()
       ->type_name("RUN");
   command->add_option("--out", options->out, "The page (default for one folder: RUN/report.html)")
       ->type_name("FILE");
-  command->add_flag("--force", options->force, "Replace FILE even if it is no report");
+  command->add_flag("--force", options->force, "Replace FILE even if it is not a report");
   command->footer(
-      "The page is one file that needs nothing else: open it in a browser, from disk, or send it.\n"
+      "The page is one self-contained file: open it in a browser, or send it to someone.\n"
       "Examples:\n"
       "  poem report runs/demo/poem\n"
       "  poem report runs/table1 --out table1.html\n"

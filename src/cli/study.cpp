@@ -23,16 +23,16 @@ struct Options {
   bool force = false;
 };
 
-// Every failure on a line of its own, then the error that ends the program.
+// Prints every failure on its own line, then throws the error that ends the program.
 [[noreturn]] void fail(const Study& study, const std::vector<MissingCell>& missing) {
   for (const MissingCell& cell : missing) {
     spdlog::error("{}: {}", cell_name(study, cell.setting, cell.method, cell.seed), cell.failure);
   }
   throw Error(
       study.path,
-      fmt::format("{} failed, as told above",
-                  missing.size() == 1 ? "a cell" : fmt::format("{} cells", missing.size())),
-      "the same command tries again; if that fails too, mend the row, or delete its folder in runs/ to "
+      fmt::format("{} failed, see above",
+                  missing.size() == 1 ? "one cell" : fmt::format("{} cells", missing.size())),
+      "the same command tries again; if it fails again, correct the row, or delete its folder in runs/ to "
       "train it from the start");
 }
 
@@ -50,7 +50,7 @@ void run(Options options, const CommonOptions& common) {
   try {
     results = run_study(study, study_options);
   } catch (const Interrupted&) {
-    spdlog::warn("interrupted; the same command again goes on");
+    spdlog::warn("interrupted; the same command continues");
     throw;
   }
   fmt::print("{}", to_text(make_table(study, results), terminal(STDOUT_FILENO)));
@@ -66,18 +66,19 @@ void run(Options options, const CommonOptions& common) {
 void add_study(CLI::App& app, const CommonOptions& common) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("study", "Compare methods over seeds and settings; print their table");
-  command->add_option("file", options->file, "YAML file that names them (docs/studies.md)")->required();
+  command->add_option("file", options->file, "YAML file that describes the study (docs/studies.md)")
+      ->required();
   command
       ->add_option("--out", options->out,
-                   "Folder of the study; what is finished there is kept (default: runs/NAME of FILE)")
+                   "Folder of the study; finished parts in it are kept (default: runs/NAME of FILE)")
       ->type_name("DIR");
   command
       ->add_option("--jobs", options->jobs,
-                   "Trainings at the same time; each has its share of the cores, or --threads")
+                   "Trainings at the same time; each gets its share of the cores, or --threads")
       ->check(whole(1, 1024))
       ->capture_default_str()
       ->type_name("J");
-  command->add_flag("--force", options->force, "Throw away the runs that a study left in DIR");
+  command->add_flag("--force", options->force, "Delete the runs of an earlier study in DIR first");
   command->footer(
       "Examples:\n"
       "  poem study configs/study/table1-demo.yaml\n"

@@ -25,9 +25,11 @@ void run(const Options& options) {
                      [&] { write_theory(options.settings, rows, options.out); });
   fmt::print("{}", to_text(to_table(options.settings, rows), terminal(STDOUT_FILENO)));
   fmt::print(
-      "\nOutliers with the smallest epsilon beside any outliers; means of {} trials. For epsilon up to 1\n"
-      "the theorem says ratio >= bound; violated: the share of trials in which it is not. Everything else:\n"
-      "{}/theory.csv\n",
+      "\nThe table compares outliers with the smallest epsilon and unconstrained outliers (means of {} "
+      "trials).\n"
+      "For epsilon up to 1 the theorem says ratio >= bound; \"violated\" is the share of trials in which it "
+      "is\n"
+      "smaller. All results: {}/theory.csv\n",
       options.settings.repeats, options.out);
 }
 
@@ -51,26 +53,27 @@ void add_theory(CLI::App& app) {
   command->add_option("--out", options->out, "Folder for tables and pictures")
       ->capture_default_str()
       ->type_name("DIR");
-  command->add_option("--repeats", settings.repeats, "Trials of each setting")
+  command->add_option("--repeats", settings.repeats, "Trials per setting")
       ->check(whole(2, 1000000))
       ->capture_default_str()
       ->type_name("N");
   add_list(*command, "--dimensions", settings.dimensions, "d", whole(1, 100000));
-  add_list(*command, "--samples", settings.samples, "n, ID points and as many outliers", whole(1, 100000));
+  add_list(*command, "--samples", settings.samples, "n, the number of ID points and of outliers",
+           whole(1, 100000));
   add_list(*command, "--signals", settings.signals, "r0 = |mu| / sigma", number(0.1, 30));
   add_list(*command, "--epsilons", settings.epsilons, "Largest -G(x) of an outlier", number(1e-6, 1e4))
       ->expected(1, 100);
-  command->add_option("--sigma", settings.sigma, "Of the bound; what is measured does not depend on it")
+  command->add_option("--sigma", settings.sigma, "sigma in the bound; it does not affect what is measured")
       ->check(number(0.01, 100))
       ->capture_default_str()
       ->type_name("X");
-  command->add_option("--seed", settings.seed, "Decides every draw")
+  command->add_option("--seed", settings.seed, "Seed of every draw")
       ->check(whole(0))
       ->capture_default_str()
       ->type_name("S");
-  command->add_flag("--force", options->force, "Replace DIR if it is an earlier report of the theory");
+  command->add_flag("--force", options->force, "Replace DIR if an earlier poem theory wrote it");
   command->footer(
-      "Lists are separated by commas. docs/theory.md tells what holds and what does not.\n"
+      "Separate the entries of a list by commas. docs/theory.md says what holds and what does not.\n"
       "Examples:\n"
       "  poem theory\n"
       "  poem theory --out small --dimensions 10 --samples 50 --signals 3 --repeats 100");

@@ -18,12 +18,12 @@ struct Options {
 
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
-  set_up_runtime(1);  // batches of sixty points: a second thread would cost far more than it brings
+  set_up_runtime(1);  // for batches of sixty points, a second thread costs more than it saves
   catch_interrupts();
   check_output_folder(options.out, options.force, kToyMark);
   const Toy toy = run_toy(toy_config(options.seed), device);
   fill_output_folder(options.out, options.force, kToyMark, [&] { write_toy(toy, options.out); });
-  fmt::print("{} epochs of {} mined outliers; look at {}/report.html\n", toy.epochs.size(),
+  fmt::print("{} epochs with {} mined outliers each; open {}/report.html\n", toy.epochs.size(),
              toy.epochs.front().mined.size(0), options.out);
 }
 
@@ -35,11 +35,11 @@ void add_toy(CLI::App& app, const CommonOptions& common) {
   command->add_option("--out", options->out, "Folder for data files and pictures")
       ->capture_default_str()
       ->type_name("DIR");
-  command->add_option("--seed", options->seed, "Decides the points and the training")
+  command->add_option("--seed", options->seed, "Seed of the points and the training")
       ->check(whole(0))
       ->capture_default_str()
       ->type_name("S");
-  command->add_flag("--force", options->force, "Replace DIR if it is an earlier toy");
+  command->add_flag("--force", options->force, "Replace DIR if an earlier poem toy wrote it");
   command->footer("Examples:\n  poem toy\n  poem toy --out toy-1 --seed 1");
   command->callback([options, &common] { run(*options, common); });
 }

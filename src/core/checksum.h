@@ -7,8 +7,8 @@
 
 namespace poem {
 
-// "ALGORITHM:hexadecimal digits", the algorithm being md5 or sha256; nothing where poem was built without
-// libcrypto. Shows a progress bar and ends on Ctrl-C.
+// "ALGORITHM:hexadecimal digits", where the algorithm is md5 or sha256; empty if poem was built without
+// libcrypto. Shows a progress bar and stops on Ctrl-C.
 std::optional<std::string> checksum(const std::string& path, const std::string& algorithm);
 
 }  // namespace poem

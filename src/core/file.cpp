@@ -75,7 +75,7 @@ uint64_t size_of(const std::string& path, int descriptor) {
   return static_cast<uint64_t>(info.st_size);
 }
 
-// A rename is on disk only when the folder is. Some file systems cannot sync folders: they are left alone.
+// A rename is on disk only when the folder is synced. Some file systems cannot sync folders; that is ignored.
 void sync_folder_of(const std::string& path) {
   const std::string folder = fs::absolute(path).parent_path().string();
   const Descriptor handle{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -127,7 +127,7 @@ void InputFile::read_at(uint64_t offset, void* to, size_t bytes) const {
 }
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".tmp") {
-  std::error_code ignored;  // open() meets the same fault and reports it
+  std::error_code ignored;  // open() will fail for the same reason and report it
   if (fs::is_directory(path, ignored)) throw Error(path, "is a folder", "name a file");
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_with(path_, "create", errno);

@@ -94,10 +94,10 @@ class MappedFile {
 // nothing: an Error after it costs nothing.
 void check_output_folder(const std::string& path, bool force, const std::string& mark);
 void make_output_folder(const std::string& path);  // parents too
-void empty_folder(const std::string& path);        // removes all it holds
+void empty_folder(const std::string& path);        // removes everything in it
 
-// Makes the folder (or empties it, where `force` and `mark` allow that) and calls `write`, which fills it. If
-// that throws, nothing stays behind.
+// Makes the folder (or empties it, if `force` and `mark` allow that) and calls `write`, which fills it. If
+// `write` throws, nothing stays behind.
 void fill_output_folder(const std::string& path, bool force, const std::string& mark,
                         const std::function<void()>& write);
 

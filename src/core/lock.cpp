@@ -13,7 +13,7 @@ Lock::Lock(const std::string& folder)
   if (descriptor_ < 0) throw Error(folder, "cannot be locked", "check its permissions");
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     ::close(descriptor_);
-    throw Error(folder, "is in use by another process", "wait for it or stop it first");
+    throw Error(folder, "is in use by another process", "wait until it ends, or stop it");
   }
 }
 

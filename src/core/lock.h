@@ -1,4 +1,4 @@
-// Keeps a second process out of a folder; the system frees the lock however this one ends.
+// Keeps a second process out of a folder. The system frees the lock however this process ends.
 //
 //   const Lock lock("runs/demo");  // an Error if another process holds it
 #pragma once

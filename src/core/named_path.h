@@ -11,10 +11,10 @@ struct NamedPath {
   std::string name, path;
 };
 
-// In the order given. An entry without a name or a path, and a name given twice, are a poem::Error.
+// In the order given. An entry without a name or a path, or a name given twice, is a poem::Error.
 std::vector<NamedPath> named_paths(const std::string& option, const std::vector<std::string>& entries);
 
-// For names that become files NAME.npy beside id.npy: an Error if one of them cannot.
+// For names that become files NAME.npy beside id.npy: an Error if a name cannot be such a file.
 void check_file_names(const std::string& option, const std::vector<NamedPath>& entries);
 
 }  // namespace poem

@@ -28,7 +28,7 @@ void check_output_file(const std::string& path, bool force) {
   }
   const std::string parent = fs::absolute(path).parent_path().string();
   if (fs::is_regular_file(parent))
-    throw Error(parent, "is a file, a folder is needed", "choose another name");
+    throw Error(parent, "is a file, but a folder is needed", "choose another name");
   if (!fs::is_directory(parent)) throw Error(path, "its folder does not exist", "make the folder first");
   if (::access(parent.c_str(), W_OK) != 0) {
     throw Error(path, fmt::format("its folder cannot be written: {}", std::strerror(errno)),
@@ -41,7 +41,7 @@ OutputFiles::OutputFiles(const std::vector<std::string>& paths, bool force) {
   for (const std::string& path : paths) {
     if (path.empty()) continue;
     if (!seen.insert(fs::weakly_canonical(path)).second) {
-      throw Error(path, "is named for two outputs", "give each a name of its own");
+      throw Error(path, "is given for two outputs", "give each output its own name");
     }
     check_output_file(path, force);
     paths_.push_back(path);

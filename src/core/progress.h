@@ -1,14 +1,14 @@
-// Progress on a terminal: bars with rate and time left; nothing elsewhere, where the epochs' log lines do.
+// Progress bars with rate and time left. Drawn on a terminal only; elsewhere the log line per epoch must do.
 //
-//   Job job("epoch", 2, 12);                       // two are complete
+//   Job job("epoch", 2, 12);                       // two of twelve are complete
 //   Progress bar("training", batches, "batches");
 //   for (…) bar.advance(1, [&] { return "loss 0.41"; });
 //
 //   epoch 3/12  training  ━━━━━━━━━━──────────────   42 %  31 batches/s  3.1 s left, run 1 min 02 s
 //   loss 0.41
 //
-// The cursor rests at the beginning of the view: whoever wipes from there (kWipe) clears all of it, also
-// after the terminal was made narrower and its lines were broken.
+// The cursor rests at the beginning of the view, so kWipe clears all of it, even if the terminal has become
+// narrower and has broken its lines.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace poem {
 
-// A bar, for as long as it lives.
+// The bar is shown as long as the object lives.
 class Progress {
  public:
   Progress(std::string what, int64_t total, std::string unit = "");
@@ -26,8 +26,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `figures`, two spaces apart, the most important first, are asked for only when the bar is drawn: at most
-  // four times a second.
+  // `figures` returns what to show beside the bar, two spaces apart, the most important first. It is called
+  // only when the bar is drawn: at most four times per second.
   void advance(int64_t steps, const std::function<std::string()>& figures = {});
 
  private:
@@ -39,8 +39,8 @@ class Progress {
   Clock::time_point start_, drawn_;
 };
 
-// A job of many steps, one job at a time: while it lives, every bar tells the step it belongs to, the time
-// left for the step and for the job, and the job's own figures.
+// A job of many steps; there is one job at a time. While it lives, every bar shows the step that it belongs
+// to, the time left for the step and for the job, and the job's own figures.
 class Job {
  public:
   Job(std::string step, int64_t done, int64_t total);
@@ -57,18 +57,18 @@ class Job {
   std::string step_, figures_;
   int64_t done_, total_;
   Clock::time_point start_;   // of the current step
-  double last_seconds_ = -1;  // what the last step took; none yet
+  double last_seconds_ = -1;  // how long the last step took; -1: there was none
 };
 
-// Seconds that a step and a job of `later` more steps have left, when the step has run for `ran` and the bar
-// on view needs `bar` more. A step takes as long as the `last` one (-1: there was none) or, if that is more,
-// as these two tell.
+// The seconds left for a step, and for a job with `later` more steps, if the step has run for `ran` seconds
+// and the bar on view needs `bar` more. A step is assumed to take as long as the `last` one (-1: there was
+// none), or `ran` + `bar` if that is longer.
 struct TimeLeft {
   double step, job;
 };
 TimeLeft time_left(double last, double ran, double bar, int64_t later);
 
-// Logging through spdlog: plain lines on stderr; warnings only if quiet (which hides progress bars as well).
+// Logging through spdlog: plain lines on stderr. `quiet` leaves only warnings, and hides progress bars too.
 void set_up_logging(bool quiet);
 
 // "3 days 7 h", "2 h 05 min", "3 min 20 s", "4.2 s".

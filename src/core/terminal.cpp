@@ -19,8 +19,8 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The first of them that is set decides, as in setlocale(). Asked without it: the locale need not be
-// installed.
+// The first variable that is set decides, as in setlocale(). setlocale() itself is not used, because the
+// locale need not be installed.
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     std::string value = variable(name);
@@ -32,7 +32,7 @@ bool locale_is_utf8() {
 }
 
 size_t columns_of(int descriptor) {
-  constexpr size_t kUnknown = 80;  // some terminals, and those of tests, say 0
+  constexpr size_t kUnknown = 80;  // some terminals, and those of the tests, report 0
   winsize size{};
   return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUnknown;
 }
@@ -63,7 +63,7 @@ size_t display_width(std::string_view text) {
   size_t width = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\033') {
-      i = std::min(text.find('m', i), text.size() - 1);  // styled() writes no other
+      i = std::min(text.find('m', i), text.size() - 1);  // styled() writes no other sequences
     } else if (!continues(text[i])) {
       ++width;
     }

@@ -6,10 +6,10 @@
 namespace poem {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
+// How many insertions, deletions, replacements and swaps of neighbours turn `a` into `b`.
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> least(a.size() + 1,
-                                         std::vector<size_t>(b.size() + 1));  // of their beginnings
+                                         std::vector<size_t>(b.size() + 1));  // of their prefixes
   for (size_t i = 0; i <= a.size(); ++i) {
     for (size_t j = 0; j <= b.size(); ++j) {
       if (i == 0 || j == 0) {
@@ -35,7 +35,7 @@ std::vector<std::string> nearest(const std::string& name, const std::vector<std:
   for (const std::string& candidate : known) {
     const std::string last = last_component(candidate);
     const size_t distance = std::min(edit_distance(name, candidate), edit_distance(name, last));
-    // Components that both share do not make two names near.
+    // Components that both names share do not count as similarity.
     const bool near = 2 * distance <= std::max(last_component(name).size(), last.size());
     if ((!near && !far) || distance > least) continue;
     if (distance < least) best.clear();

@@ -1,5 +1,5 @@
-// Small helpers on text: names that were probably meant and lists of them for error messages, numbers, fields
-// of CSV files, arguments of commands.
+// Small helpers for text: suggestions and lists of names for error messages, numbers, fields of CSV files,
+// arguments of commands.
 //
 //   throw Error(key, "is '" + name + "'", suggestion(name, known) + "known: " + listed(known));
 #pragma once
@@ -12,29 +12,29 @@
 
 namespace poem {
 
-// Those of `known` that `name` probably stands for: with the smallest edit distance, where one may be meant
-// by its last component alone ("epochs" for "train.epochs"). None if more than half of it would change,
-// unless `far` ones count too.
+// The entries of `known` with the smallest edit distance to `name`. The last component alone may match too
+// ("epochs" for "train.epochs"). Empty if more than half of the name would have to change, unless `far` is
+// set.
 std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known,
                                  bool far = false);
 
-// "nearest is 'train.epochs'; ", to begin a remedy with; empty if nothing is near.
+// "nearest is 'train.epochs'; ", the beginning of a remedy; empty if nothing is near.
 std::string suggestion(const std::string& name, const std::vector<std::string>& known, bool far = false);
 
 // "a, b and c".
 std::string listed(const std::vector<std::string>& names);
 
-// A field of a CSV line: quoted where it holds a comma, a quote or a line feed.
+// A field of a CSV line: quoted if it contains a comma, a quote or a line feed.
 std::string csv_field(const std::string& text);
 
-// An argument as a shell takes it: in quotes where it holds a space or anything else that has a meaning
-// there.
+// An argument for a shell: in quotes if it contains a space or another character with a meaning in the
+// shell.
 std::string shell_quoted(const std::string& text);
 
-// `text` with every `from` as `to`.
+// `text` with every `from` replaced by `to`.
 std::string replaced(std::string text, const std::string& from, const std::string& to);
 
-// The text as a number; empty where it is none, or has anything else beside it, or is out of the type's
+// The text as a number. Empty if it is not a number, has other characters around it, or is out of the type's
 // range.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {

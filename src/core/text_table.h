@@ -1,5 +1,5 @@
-// A table as every command prints it: in a box on a UTF-8 terminal wide enough for it, aligned columns
-// elsewhere.
+// A table as every command prints it: in a box on a UTF-8 terminal that is wide enough, and as aligned
+// columns elsewhere.
 //
 //   TextTable table{{"%", "FPR95", "AUROC"}};
 //   table.rows.push_back({{{"digits"}, {"12.30"}, {"97.10"}}});
@@ -19,10 +19,10 @@ struct TextTable {
   };
   struct Row {
     std::vector<Entry> entries;  // as many as the header has
-    bool first = false;          // of a group: set apart from what is above
+    bool first = false;          // of a group: separated from the row above
   };
   std::vector<std::string> header;
-  size_t names = 1;  // leading columns that hold names, flush left; the others hold figures, flush right
+  size_t names = 1;  // leading columns with names, flush left; the others have figures, flush right
   std::vector<Row> rows;
 };
 

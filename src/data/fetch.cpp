@@ -32,15 +32,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kAttempts = 100;  // of one source, as long as each brings something
+constexpr int kAttempts = 100;  // per source, as long as each attempt receives something
 
-int64_t bytes_of(const std::string& path) {  // 0 where there is no such file
+int64_t bytes_of(const std::string& path) {  // 0 if there is no such file
   std::error_code code;
   const auto bytes = fs::file_size(path, code);
   return code ? 0 : static_cast<int64_t>(bytes);
 }
 
-// One transfer into a .part file, from where that ends.
+// One transfer, appended to a .part file.
 class Transfer {
  public:
   Transfer(const std::string& part, const KnownFile& file)
@@ -59,8 +59,8 @@ class Transfer {
     set(CURLOPT_FAILONERROR, 1L);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT, 30L);
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);  // bytes a second …
-    set(CURLOPT_LOW_SPEED_TIME, 60L);  // … for so many seconds: the connection is dead
+    set(CURLOPT_LOW_SPEED_LIMIT, 1L);  // less than this many bytes per second …
+    set(CURLOPT_LOW_SPEED_TIME, 60L);  // … for this many seconds means that the connection is dead
     set(CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(start_));
     set(CURLOPT_WRITEFUNCTION, write);
     set(CURLOPT_WRITEDATA, this);
@@ -72,7 +72,7 @@ class Transfer {
     curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status_);
     if (reason_[0] == '\0') std::snprintf(reason_, sizeof reason_, "%s", curl_easy_strerror(code));
     if (std::fflush(out_.get()) != 0 || full_) {
-      throw Error(part_, "cannot be written to its end: " + std::string(std::strerror(full_ ? full_ : errno)),
+      throw Error(part_, "cannot be written completely: " + std::string(std::strerror(full_ ? full_ : errno)),
                   "free some space or choose another place");
     }
     return code;
@@ -80,7 +80,7 @@ class Transfer {
 
   int64_t start() const { return start_; }
   bool received() const { return received_ > 0; }
-  // The server cannot go on from here: it knows no ranges, or the part is as long as its file or longer.
+  // Whether the server cannot resume: it supports no ranges, or the part is at least as long as its file.
   bool cannot_resume(CURLcode code) const {
     return start_ > 0 && (code == CURLE_RANGE_ERROR || status_ == 416);
   }
@@ -102,7 +102,7 @@ class Transfer {
     return interrupted();
   }
 
-  void show(int64_t total) {  // the server has told how much is to come
+  void show(int64_t total) {  // called once the server has announced the size
     if (!bar_) bar_.emplace("fetching " + name_, (start_ + total) / kMega, "MB");
     const int64_t done = (start_ + received_) / kMega;
     bar_->advance(done - std::exchange(shown_, done));
@@ -117,7 +117,7 @@ class Transfer {
   char reason_[CURL_ERROR_SIZE] = "";
 };
 
-// Downloads from one source until it has given all; what hinders it, if anything does.
+// Downloads everything from one source. Returns what went wrong, or an empty text.
 std::string download(const std::string& url, const std::string& part, const KnownFile& file) {
   std::string reason;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -125,7 +125,7 @@ std::string download(const std::string& url, const std::string& part, const Know
     if (file.size_known() && transfer.start() == file.most) return "";
     const CURLcode code = transfer.run(url);
     if (interrupted()) {
-      spdlog::warn("{} keeps what has come so far: the same command goes on", part);
+      spdlog::warn("interrupted; {} keeps what was downloaded, and the same command continues", part);
       throw Interrupted();
     }
     if (code == CURLE_OK) return "";
@@ -139,8 +139,8 @@ std::string download(const std::string& url, const std::string& part, const Know
   return reason;
 }
 
-// The file from one source as DESTINATION.part, whole and right; else what is wrong. A part that an earlier
-// attempt left may have been the trouble, so it is done without once.
+// Downloads the file from one source to DESTINATION.part and checks it. Returns what is wrong, or an empty
+// text. The part of an earlier attempt may be the cause, so a second try starts without it.
 std::string obtain(const std::string& url, const std::string& part, const KnownFile& file) {
   const bool resumed = bytes_of(part) > 0;
   const std::string reason = download(url, part, file);
@@ -151,7 +151,7 @@ std::string obtain(const std::string& url, const std::string& part, const KnownF
   return resumed ? obtain(url, part, file) : fault;
 }
 
-// Makes a folder and its parents. Those of them that hold nothing at the end go again.
+// Makes a folder and its parents. The destructor removes those that are still empty.
 class NewFolder {
  public:
   explicit NewFolder(const std::string& path) {
@@ -178,7 +178,7 @@ void fetch_file(const KnownFile& file, const std::string& folder) {
   if (fs::exists(path)) {
     const std::string fault = fault_of(file, path);
     if (!fault.empty()) throw Error(path, fault, "remove it, or choose another folder with --out");
-    spdlog::info("{} is there already", path);
+    spdlog::info("{} exists already", path);
     return;
   }
   std::string tried;
@@ -187,14 +187,15 @@ void fetch_file(const KnownFile& file, const std::string& folder) {
     const std::string reason = obtain(url, part, file);
     if (reason.empty()) {
       fs::rename(part, path);
-      if (file.checksum.empty()) spdlog::warn("{}: its checksum is unknown, so it was not compared", path);
+      if (file.checksum.empty()) spdlog::warn("{} was not checked, because its checksum is unknown", path);
       return;
     }
     spdlog::info("{}: {}", url, reason);
     tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", url, reason);
   }
   if (bytes_of(part) == 0) fs::remove(part);
-  throw Error(path, "no source gave it: " + tried, "try later, or name another source with --source URL");
+  throw Error(path, "could not be downloaded: " + tried,
+              "try later, or name another source with --source URL");
 }
 
 #else
@@ -202,7 +203,7 @@ void fetch_file(const KnownFile& file, const std::string& folder) {
 void fetch_file(const KnownFile& file, const std::string&) {
   throw Error(
       file.name, "cannot be downloaded: poem was built without libcurl",
-      "build with libcurl4-openssl-dev, or download it by other means (poem data list tells from where)");
+      "build with libcurl4-openssl-dev, or download it by other means (poem data list NAME prints the URLs)");
 }
 
 #endif

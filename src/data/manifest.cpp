@@ -13,7 +13,7 @@
 namespace poem {
 namespace {
 
-// One map of the file. Every key that is asked for is noted, so that done() can name one that nobody knows.
+// One map of the file. It remembers every key that is asked for, so that done() can report an unknown one.
 class Entry {
  public:
   Entry(const std::string& where, const YAML::Node& node) : where_(where), node_(node) {
@@ -89,7 +89,7 @@ KnownFile parse_file(const std::string& where, const YAML::Node& node) {
   file.checksum = checksum_of(entry);
   file.sources = entry.get<std::vector<std::string>>("sources", {});
   for (const std::string& url : file.sources) {
-    if (url.empty()) entry.fail("'sources' holds an empty one");
+    if (url.empty()) entry.fail("'sources' contains an empty URL");
   }
   entry.done();
   return file;
@@ -116,14 +116,15 @@ KnownSet parse_set(const std::string& where, const std::string& name, const YAML
 Manifest parse(const std::string& path, const std::string& text) {
   try {
     Manifest manifest;
-    for (const auto& pair : load_yaml(path, text, "mend the line")) {
+    for (const auto& pair : load_yaml(path, text, "correct the line")) {
       const auto name = pair.first.as<std::string>();
       manifest.push_back(parse_set(path + ": " + name, name, pair.second));
     }
-    if (manifest.empty()) throw Error(path, "names no data set", "see poem data list");
+    if (manifest.empty()) throw Error(path, "contains no data set", "see poem data list");
     return manifest;
   } catch (const YAML::Exception& error) {
-    throw Error(path, fmt::format("is not YAML of the manifest's form: {}", error.what()), "mend the file");
+    throw Error(path, fmt::format("is not YAML of the manifest's form: {}", error.what()),
+                "correct the file");
   }
 }
 

@@ -23,15 +23,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const char* const kPart = ".part";  // what fetch leaves when it is interrupted
+const char* const kPart = ".part";  // the extension of an interrupted download
 
-// One folder: the files in it whose names the manifest knows, with their sizes (none of what cannot be read,
-// a link to nowhere for one), and how many images it has.
+// One folder: the files in it whose names the manifest knows, with their sizes (empty if a file cannot be
+// read, for instance a dangling link), and its number of images.
 struct Folder {
   std::map<std::string, std::optional<int64_t>> known;
   int64_t images = 0;
 };
-using Tree = std::map<fs::path, Folder>;  // by absolute path, so that a folder comes before those below it
+using Tree = std::map<fs::path, Folder>;  // by absolute path, so that a folder comes before its subfolders
 
 std::set<std::string> known_names(const Manifest& manifest) {
   std::set<std::string> names;
@@ -42,13 +42,13 @@ std::set<std::string> known_names(const Manifest& manifest) {
   return names;
 }
 
-bool is_below(const fs::path& path, const fs::path& above) {  // or the same
+bool is_below(const fs::path& path, const fs::path& above) {  // or the same folder
   const fs::path relative = path.lexically_relative(above);
   return !relative.empty() && *relative.begin() != "..";
 }
 
-// Looks into a folder and all below it. Links are followed, unless they lead back. What cannot be looked at
-// is passed over: it must not hide all the rest.
+// Lists a folder and everything below it. Follows links, unless they lead back. Skips what cannot be listed,
+// so that the rest is still found.
 class Walk {
  public:
   explicit Walk(const Manifest& manifest) : names_(known_names(manifest)) {}
@@ -94,7 +94,7 @@ class Walk {
   }
 
   const std::set<std::string> names_;
-  std::vector<fs::path> above_;  // the real paths of the folders on the way here
+  std::vector<fs::path> above_;  // the real paths of the current folder and those above it
   Tree tree_;
 };
 
@@ -105,14 +105,14 @@ bool ends_with(const fs::path& path, const std::string& end) {
 
 std::string algorithm_of(const KnownFile& file) { return file.checksum.substr(0, file.checksum.find(':')); }
 
-// What speaks for a file that has no fault.
+// What was checked in a file that has no fault.
 std::string evidence(const KnownFile& file, int64_t bytes) {
   if (file.checksum.empty()) {
     return fmt::format("{} bytes, {}", bytes,
                        file.size_known() ? "checksum unknown" : "size and checksum unknown");
   }
 #ifdef POEM_HAS_CRYPTO
-  return fmt::format("{} bytes, {} right", bytes, algorithm_of(file));
+  return fmt::format("{} bytes, {} correct", bytes, algorithm_of(file));
 #else
   return fmt::format("{} bytes, {} not compared: poem was built without libcrypto", bytes,
                      algorithm_of(file));
@@ -138,14 +138,14 @@ Holding judge_part(const KnownFile& file, std::optional<int64_t> bytes) {
   return holding;
 }
 
-// The unpacked files of a set that lie in one folder. None: nothing is said.
+// The unpacked files of a set in one folder. If there are none, nothing is reported.
 std::vector<Holding> judge_unpacked(const KnownSet& set, const fs::path& path, const Folder& folder) {
   std::vector<std::string> missing, faults;
   size_t present = 0;
   bool compared = true;
   for (const KnownFile& file : set.unpacked) {
     const auto found = folder.known.find(file.name);
-    // With the exact size unknown, a file outside of the range is one of another set with the same names.
+    // If the exact size is unknown, a file outside the range belongs to another set with the same names.
     const bool here = found != folder.known.end();
     if (!here || (found->second && !file.size_known() && !file.size_fits(*found->second))) {
       missing.push_back(file.name);
@@ -170,11 +170,11 @@ Holding judge_images(const KnownSet& set, int64_t count) {
   Holding holding;
   holding.whole = count == set.images || count == set.subset;
   holding.detail = fmt::format("{} of {} images", count, set.images);
-  if (count == set.subset) holding.detail += ", as many as the authors use";
+  if (count == set.subset) holding.detail += ", the number that the authors use";
   return holding;
 }
 
-// Everything of one set, in the order of the tree.
+// Everything found of one set, in the order of the tree.
 class Search {
  public:
   Search(const Tree& tree, const KnownSet& set) : tree_(tree), set_(set) {}
@@ -220,7 +220,7 @@ class Search {
 
   const Tree& tree_;
   const KnownSet& set_;
-  fs::path counted_;  // the last folder whose images were counted, with all below it
+  fs::path counted_;  // the last folder whose images were counted, including those below it
   std::vector<Holding> found_;
 };
 
@@ -232,7 +232,7 @@ std::string fault_of(const KnownFile& file, const std::string& path) {
   if (code) {
     std::error_code unknown;
     const bool nowhere = code == std::errc::no_such_file_or_directory && fs::is_symlink(path, unknown);
-    return nowhere ? "is a link to a file that is not there" : "cannot be read: " + code.message();
+    return nowhere ? "is a link to a file that does not exist" : "cannot be read: " + code.message();
   }
   if (::access(path.c_str(), R_OK) != 0) return fmt::format("cannot be read: {}", std::strerror(errno));
   if (!file.size_fits(bytes)) return fmt::format("has {} bytes, expected {}", bytes, file.most);

@@ -21,7 +21,7 @@ using world::kSide;
 
 struct Family {
   const char* set;
-  void (*draw)(world::Canvas&, world::Dice&);  // null: the labelled classes, and the outliers
+  void (*draw)(world::Canvas&, world::Dice&);  // null for the labelled classes and the outliers
 };
 
 constexpr std::array<Family, 9> kFamilies = {{
@@ -39,10 +39,10 @@ constexpr std::array<Family, 9> kFamilies = {{
 void check_count(const std::string& where, int64_t count) {
   constexpr int64_t kMost = 100000000;
   if (count < 1 || count > kMost)
-    throw Error(where, fmt::format("{} images were asked for", count), fmt::format("use 1 to {}", kMost));
+    throw Error(where, fmt::format("cannot draw {} images", count), fmt::format("use 1 to {}", kMost));
 }
 
-// Every run of `classes` images holds each class once, in an order of its own.
+// Each group of `classes` consecutive images contains every class once, in its own random order.
 int64_t label_of(uint64_t seed, const std::string& stream_name, int64_t index, int64_t classes) {
   Stream stream(seed, stream_name + "-labels", index / classes);
   return permutation(classes, stream)[index % classes];
@@ -91,7 +91,7 @@ ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed) {
   ImageSet images{name, at::empty({count, 3, kSide, kSide}, at::kByte), {}, {}};
   const bool outliers = set == "outliers";
   if (outliers) {
-    images.labels = at::empty({count}, at::kLong);  // which family is decided while drawing
+    images.labels = at::empty({count}, at::kLong);  // the family is chosen while drawing
     images.class_names.assign(world::kOutlierNames.begin(), world::kOutlierNames.end());
   } else if (family->draw == nullptr) {
     images.labels = draw_labels(seed, name, count, world::kClasses);

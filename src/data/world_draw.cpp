@@ -9,7 +9,7 @@ namespace {
 
 constexpr float kPi = 3.14159265f;
 
-Color operator*(Color c, float t) { return {c.r * t, c.g * t, c.b * t}; }
+Colour operator*(Colour c, float t) { return {c.r * t, c.g * t, c.b * t}; }
 
 float dot(Point a, Point b) { return a.x * b.x + a.y * b.y; }
 float length(Point a) { return std::sqrt(dot(a, a)); }
@@ -33,7 +33,7 @@ float to_polygon(Point p, const std::vector<Point>& corners) {
   return inside ? -std::sqrt(nearest) : std::sqrt(nearest);
 }
 
-// Exact on the axes and near the edge, which is where it matters.
+// Exact on the axes and near the edge, where it matters.
 float to_ellipse(Point p, Point centre, Point radii) {
   const Point q = minus(p, centre);
   const Point scaled = {q.x / radii.x, q.y / radii.y};
@@ -82,7 +82,7 @@ Point to_frame(const Pose& pose, Point p) {
   return {pose.place.x + pose.xx * q.x + pose.xy * q.y, pose.place.y + pose.yx * q.x + pose.yy * q.y};
 }
 
-// The way back from frame to object.
+// From frame back to object coordinates.
 class Inverse {
  public:
   explicit Inverse(const Pose& pose) : place_(pose.place), tilt_(pose.tilt) {
@@ -135,41 +135,41 @@ void fill(Canvas& canvas, const Part& part, const Pose& pose, const Shade& shade
       const Point p = to_object(canvas.at(x, y));
       const float cover = std::clamp(0.5f - distance(part, p) * pixels_a_unit, 0.0f, 1.0f) * part.alpha;
       if (cover <= 0) continue;
-      Color& pixel = canvas.pixels[y * canvas.side + x];
-      pixel = mix(pixel, part.color * shade(p), cover);
+      Colour& pixel = canvas.pixels[y * canvas.side + x];
+      pixel = mix(pixel, part.colour * shade(p), cover);
     }
   }
 }
 
-Part random_part(Dice& dice, Color color) {
+Part random_part(Dice& dice, Colour colour) {
   switch (dice.below(4)) {
     case 0: {
       const Point radii = dice.point(0.3f, 1);
-      return ellipse({0, 0}, radii, color);
+      return ellipse({0, 0}, radii, colour);
     }
     case 1: {
       const Point half = dice.point(0.2f, 1);
-      return box({0, 0}, half, color);
+      return box({0, 0}, half, colour);
     }
     case 2: {
       const Point a = dice.point(-1, 1), b = dice.point(-1, 1), c = dice.point(-1, 1);
-      return polygon({a, b, c}, color);
+      return polygon({a, b, c}, colour);
     }
     default: {
       const Point a = dice.point(-1, 1), b = dice.point(-1, 1);
       const float radius = dice.real(0.08f, 0.25f);
-      return line(a, b, radius, color);
+      return line(a, b, radius, colour);
     }
   }
 }
 
-void blur(std::vector<Color>& pixels, float side_weight) {
+void blur(std::vector<Colour>& pixels, float side_weight) {
   const auto pass = [&](int step, int across) {
     for (int i = 0; i < kSide; ++i) {
-      Color* p = &pixels[i * across];
-      Color last = p[0];
+      Colour* p = &pixels[i * across];
+      Colour last = p[0];
       for (int j = 0; j < kSide; ++j) {
-        const Color here = p[j * step], next = p[std::min(j + 1, kSide - 1) * step];
+        const Colour here = p[j * step], next = p[std::min(j + 1, kSide - 1) * step];
         p[j * step] = mix(here, mix(last, next, 0.5f), 2 * side_weight);
         last = here;
       }
@@ -179,7 +179,7 @@ void blur(std::vector<Color>& pixels, float side_weight) {
   pass(kSide, 1);
 }
 
-// Nearly normal with unit variance: four bytes of one draw, summed.
+// The sum of the four bytes of one draw: nearly normal, with unit variance.
 float grain(Dice& dice) {
   const uint32_t x = dice.bits();
   const uint32_t sum = (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
@@ -188,7 +188,7 @@ float grain(Dice& dice) {
 
 }  // namespace
 
-Color mix(Color a, Color b, float t) {
+Colour mix(Colour a, Colour b, float t) {
   return {a.r + (b.r - a.r) * t, a.g + (b.g - a.g) * t, a.b + (b.b - a.b) * t};
 }
 
@@ -197,8 +197,8 @@ float triangle_wave(float t) {
   return phase < 0.5f ? 4 * phase - 1 : 3 - 4 * phase;
 }
 
-// Uniform hue; grey to strong, dark to bright.
-Color Dice::color() {
+// Uniform hue, from grey to saturated and from dark to bright.
+Colour Dice::colour() {
   const float hue = real(0, 6), saturation = real(0.05f, 0.85f), value = real(0.12f, 0.95f);
   const auto channel = [&](float offset) {
     float k = offset + hue;
@@ -208,25 +208,25 @@ Color Dice::color() {
   return {channel(5), channel(3), channel(1)};
 }
 
-Part polygon(std::vector<Point> corners, Color color, float round) {
-  return {Part::kPolygon, std::move(corners), round, 0, color};
+Part polygon(std::vector<Point> corners, Colour colour, float round) {
+  return {Part::kPolygon, std::move(corners), round, 0, colour};
 }
 
-Part box(Point c, Point half, Color color, float round) {
+Part box(Point c, Point half, Colour colour, float round) {
   const Point h = {std::max(half.x - round, 0.01f), std::max(half.y - round, 0.01f)};
   return polygon(
-      {{c.x - h.x, c.y - h.y}, {c.x + h.x, c.y - h.y}, {c.x + h.x, c.y + h.y}, {c.x - h.x, c.y + h.y}}, color,
-      round);
+      {{c.x - h.x, c.y - h.y}, {c.x + h.x, c.y - h.y}, {c.x + h.x, c.y + h.y}, {c.x - h.x, c.y + h.y}},
+      colour, round);
 }
 
-Part ellipse(Point centre, Point radii, Color color) {
-  return {Part::kEllipse, {centre, radii}, 0, 0, color};
+Part ellipse(Point centre, Point radii, Colour colour) {
+  return {Part::kEllipse, {centre, radii}, 0, 0, colour};
 }
 
-Part disc(Point centre, float radius, Color color) { return ellipse(centre, {radius, radius}, color); }
+Part disc(Point centre, float radius, Colour colour) { return ellipse(centre, {radius, radius}, colour); }
 
-Part line(Point from, Point to, float radius, Color color) {
-  return {Part::kLine, {from, to}, radius, 0, color};
+Part line(Point from, Point to, float radius, Colour colour) {
+  return {Part::kLine, {from, to}, radius, 0, colour};
 }
 
 Part ring(Part part, float half_width) {
@@ -234,17 +234,17 @@ Part ring(Part part, float half_width) {
   return part;
 }
 
-Part regular(Point centre, float radius, int corners, float turn, Color color) {
+Part regular(Point centre, float radius, int corners, float turn, Colour colour) {
   std::vector<Point> points;
   for (int i = 0; i < corners; ++i) {
     const float angle = turn + 2 * kPi * i / corners;
     points.push_back({centre.x + radius * std::cos(angle), centre.y + radius * std::sin(angle)});
   }
-  return polygon(std::move(points), color);
+  return polygon(std::move(points), colour);
 }
 
-Part star(Point centre, float radius, float inner, int spikes, float turn, Color color) {
-  Part part = regular(centre, radius, 2 * spikes, turn, color);
+Part star(Point centre, float radius, float inner, int spikes, float turn, Colour colour) {
+  Part part = regular(centre, radius, 2 * spikes, turn, colour);
   for (size_t i = 1; i < part.points.size(); i += 2) {
     Point& p = part.points[i];
     p = {centre.x + (p.x - centre.x) * inner, centre.y + (p.y - centre.y) * inner};
@@ -252,13 +252,13 @@ Part star(Point centre, float radius, float inner, int spikes, float turn, Color
   return part;
 }
 
-Part dome(Point centre, Point radii, Color color) {
+Part dome(Point centre, Point radii, Colour colour) {
   std::vector<Point> points;
   for (int i = 0; i <= 8; ++i) {
     const float angle = kPi * (1 + i / 8.0f);
     points.push_back({centre.x + radii.x * std::cos(angle), centre.y + radii.y * std::sin(angle)});
   }
-  return polygon(std::move(points), color);
+  return polygon(std::move(points), colour);
 }
 
 Pose place(Point centre, float size, float turn) {
@@ -269,7 +269,7 @@ Pose place(Point centre, float size, float turn) {
 Pose throw_pose(Dice& dice, float max_turn) {
   const float turn = dice.real(-max_turn, max_turn), size = dice.real(10.5f, 15);
   const float stretch = dice.real(0.88f, 1.14f), shear = dice.real(-0.12f, 0.12f), mirror = dice.sign();
-  const float slack = (18 - size) * 0.45f;  // small objects stray further from the middle
+  const float slack = (18 - size) * 0.45f;  // small objects may be further from the middle
   const Point centre = dice.point(16 - slack, 16 + slack), tilt = dice.point(-0.1f, 0.1f);
   const float c = size * std::cos(turn), s = size * std::sin(turn);
   // rotation · shear · stretch · mirror
@@ -279,7 +279,7 @@ Pose throw_pose(Dice& dice, float max_turn) {
 
 Canvas enlarge(const Canvas& canvas, int factor) {
   const int side = kSide * factor;
-  Canvas large{side, static_cast<float>(factor), canvas.origin, std::vector<Color>(side * side)};
+  Canvas large{side, static_cast<float>(factor), canvas.origin, std::vector<Colour>(side * side)};
   for (int y = 0; y < side; ++y) {
     for (int x = 0; x < side; ++x) {
       large.pixels[y * side + x] = canvas.pixels[y / factor * kSide + x / factor];
@@ -293,9 +293,9 @@ Canvas shrink(const Canvas& canvas) {
   Canvas small;
   for (int y = 0; y < kSide; ++y) {
     for (int x = 0; x < kSide; ++x) {
-      Color sum{0, 0, 0};
+      Colour sum{0, 0, 0};
       for (int v = 0; v < factor; ++v) {
-        const Color* row = &canvas.pixels[(y * factor + v) * canvas.side + x * factor];
+        const Colour* row = &canvas.pixels[(y * factor + v) * canvas.side + x * factor];
         for (int u = 0; u < factor; ++u) sum = {sum.r + row[u].r, sum.g + row[u].g, sum.b + row[u].b};
       }
       small.pixels[y * kSide + x] = sum * (1.0f / static_cast<float>(factor * factor));
@@ -305,14 +305,14 @@ Canvas shrink(const Canvas& canvas) {
 }
 
 Palette choose_palette(const Canvas& canvas, Dice& dice) {
-  Color mean{0, 0, 0};
-  for (const Color& c : canvas.pixels) mean = {mean.r + c.r, mean.g + c.g, mean.b + c.b};
+  Colour mean{0, 0, 0};
+  for (const Colour& c : canvas.pixels) mean = {mean.r + c.r, mean.g + c.g, mean.b + c.b};
   mean = mean * (1.0f / static_cast<float>(canvas.pixels.size()));
-  Palette palette{dice.color(), dice.color(), dice.color(), dice.color()};
-  const auto contrast = [&](Color c) {
+  Palette palette{dice.colour(), dice.colour(), dice.colour(), dice.colour()};
+  const auto contrast = [&](Colour c) {
     return std::abs(c.r - mean.r) + std::abs(c.g - mean.g) + std::abs(c.b - mean.b);
   };
-  for (int tries = 0; tries < 8 && contrast(palette.main) < 0.75f; ++tries) palette.main = dice.color();
+  for (int tries = 0; tries < 8 && contrast(palette.main) < 0.75f; ++tries) palette.main = dice.colour();
   return palette;
 }
 
@@ -327,9 +327,9 @@ void paint(Canvas& canvas, const Sprite& sprite, const Pose& pose) {
 void paint_lit(Canvas& canvas, const Sprite& sprite, const Pose& pose, Dice& dice) {
   const Point light = dice.point(-0.3f, 0.3f);
   if (dice.chance(0.3f)) {
-    const Color ink = mix(dice.color(), {0, 0, 0}, 0.7f);
+    const Colour ink = mix(dice.colour(), {0, 0, 0}, 0.7f);
     for (Part part : sprite) {
-      part.color = ink;
+      part.colour = ink;
       (part.outline > 0 ? part.outline : part.round) += 0.07f;
       paint(canvas, part, pose);
     }
@@ -366,8 +366,8 @@ float Noise::at(float u, float v) const {
 }
 
 void paint_background(Canvas& canvas, Dice& dice) {
-  const Color first = dice.color(), other = dice.color();
-  const Color second = mix(first, other, dice.real(0.3f, 1));
+  const Colour first = dice.colour(), other = dice.colour();
+  const Colour second = mix(first, other, dice.real(0.3f, 1));
   const Point slope = dice.point(-1, 1);
   const bool halves = dice.chance(0.25f);
   const float amplitude = dice.chance(0.6f) ? dice.real(0.05f, 0.5f) : 0;
@@ -385,7 +385,7 @@ void paint_background(Canvas& canvas, Dice& dice) {
   const int clutter = dice.below(4);
   const float extent = canvas.side / canvas.scale;
   for (int i = 0; i < clutter; ++i) {
-    Part part = random_part(dice, mix(first, dice.color(), 0.7f));
+    Part part = random_part(dice, mix(first, dice.colour(), 0.7f));
     part.alpha = dice.real(0.2f, 0.9f);
     const Point p = dice.point(0, extent);
     const float size = dice.real(1.5f, 5), turn = dice.real(-kPi, kPi);
@@ -396,14 +396,14 @@ void paint_background(Canvas& canvas, Dice& dice) {
 void photograph(Canvas& canvas, Dice& dice, uint8_t* out) {
   const Point light = dice.point(-0.35f, 0.35f);
   const float exposure = dice.real(0.8f, 1.15f), contrast = dice.real(0.8f, 1.1f);
-  const Color cast = {dice.real(0.9f, 1.1f), dice.real(0.9f, 1.1f), dice.real(0.9f, 1.1f)};
+  const Colour cast = {dice.real(0.9f, 1.1f), dice.real(0.9f, 1.1f), dice.real(0.9f, 1.1f)};
   const float softness = dice.chance(0.6f) ? dice.real(0, 0.2f) : 0;
   const float sensor = dice.real(0, 0.035f);
   blur(canvas.pixels, softness);
   for (int i = 0; i < kSide * kSide; ++i) {
     const float x = (i % kSide) / 31.0f - 0.5f, y = (i / kSide) / 31.0f - 0.5f;
     const float gain = exposure * (1 + light.x * x + light.y * y);
-    const Color c = canvas.pixels[i];
+    const Colour c = canvas.pixels[i];
     const float values[3] = {c.r * cast.r, c.g * cast.g, c.b * cast.b};
     for (int channel = 0; channel < 3; ++channel) {
       float value = 0.45f + contrast * (values[channel] * gain - 0.45f);

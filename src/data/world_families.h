@@ -1,5 +1,5 @@
-// What the sets of the embedded world show. Every function draws onto a canvas that already has its
-// background; the camera comes afterwards.
+// The contents of the embedded world's sets. Every function draws onto a canvas that already has its
+// background; the camera is applied afterwards.
 #pragma once
 #include <array>
 
@@ -14,7 +14,7 @@ constexpr std::array<const char*, kClasses> kClassNames = {"car",  "boat", "hous
 Sprite make_object(int label, const Palette& palette, Dice& dice);
 void draw_object(int label, Canvas& canvas, Dice& dice);
 
-// One of many families, all equally likely; returns which.
+// Draws one of many families, all equally likely, and returns its index.
 constexpr std::array<const char*, 24> kOutlierNames = {
     "stripes", "noise", "background", "crowd", "collage", "polygons", "stars",    "strokes",
     "blobs",   "rings", "arrow",      "leaf",  "flower",  "animal",   "bird",     "furniture",

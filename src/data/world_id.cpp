@@ -1,5 +1,5 @@
-// The eight ID classes. They share colours, backgrounds and parts (discs, boxes, triangles), so that only the
-// arrangement of the parts tells them apart.
+// The eight ID classes. They share colours, backgrounds and parts (discs, boxes, triangles), so they differ
+// only in the arrangement of the parts.
 #include "data/world_families.h"
 
 namespace poem::world {

@@ -14,19 +14,19 @@ float unit(float t) { return std::clamp(t, 0.0f, 1.0f); }
 // ---- digits ----
 
 // A digit as strokes between the corners of a 2×3 grid, as on a house number.
-Sprite make_digit(int digit, float width, Color color) {
+Sprite make_digit(int digit, float width, Colour colour) {
   const Point a{-0.4f, -0.8f}, b{0.4f, -0.8f}, c{-0.4f, 0}, e{0.4f, 0}, f{-0.4f, 0.8f}, g{0.4f, 0.8f};
   const std::pair<Point, Point> segments[] = {{a, b}, {a, c}, {b, e}, {c, e}, {c, f}, {e, g}, {f, g}};
   constexpr uint8_t lit[10] = {0b1110111, 0b0100100, 0b1011101, 0b1101101, 0b0101110,
                                0b1101011, 0b1111011, 0b0100101, 0b1111111, 0b1101111};
   Sprite s;
   for (int i = 0; i < 7; ++i) {
-    if (lit[digit] >> i & 1) s.push_back(line(segments[i].first, segments[i].second, width, color));
+    if (lit[digit] >> i & 1) s.push_back(line(segments[i].first, segments[i].second, width, colour));
   }
   return s;
 }
 
-// ---- textures: each returns 0 … 1, the share of the colour laid over the background ----
+// ---- textures: each returns the share (0 … 1) of the colour that covers the background ----
 
 struct Pattern {
   float scale, phase;
@@ -77,7 +77,7 @@ void buildings(Canvas& canvas, float horizon, Dice& d) {
   float x = d.real(-6, 0);
   while (x < 34) {
     const float width = d.real(3, 8), height = d.real(3, 14);
-    const Color wall = d.color(), window = d.color();
+    const Colour wall = d.colour(), window = d.colour();
     paint(canvas, box({x + width / 2, horizon - height / 2}, {width / 2, height / 2 + 0.5f}, wall),
           place({0, 0}, 1));
     for (float v = horizon - height + 1.5f; v < horizon - 1; v += 2.5f) {
@@ -94,13 +94,13 @@ void hills(Canvas& canvas, float horizon, Dice& d) {
   for (int i = 0; i < count; ++i) {
     const Point centre = {d.real(-4, 36), horizon + d.real(0, 3)};
     const Point radii = {d.real(8, 20), d.real(3, 12)};
-    const Color color = d.color();
+    const Colour colour = d.colour();
     paint(canvas,
-          d.chance(0.5f) ? dome(centre, radii, color)
+          d.chance(0.5f) ? dome(centre, radii, colour)
                          : polygon({{centre.x - radii.x, centre.y},
                                     {centre.x, centre.y - radii.y},
                                     {centre.x + radii.x, centre.y}},
-                                   color),
+                                   colour),
           place({0, 0}, 1));
   }
 }
@@ -111,22 +111,22 @@ void furnish(Canvas& canvas, Dice& d) {
   const Pose whole = place({0, 0}, 1);
   const float floor = d.real(55, 75), corner = d.real(20, 76), slope = d.real(-0.3f, 0.3f);
   const float left = floor + d.real(-8, 8), right = floor + slope * (96 - corner);
-  const Color wall = d.color(), ground = d.color();
+  const Colour wall = d.colour(), ground = d.colour();
   paint(canvas, polygon({{corner, 0}, {96, 0}, {96, right}, {corner, floor}}, wall), whole);
   paint(canvas, polygon({{0, left}, {corner, floor}, {96, right}, {96, 96}, {0, 96}}, ground), whole);
   const int things = d.between(8, 14);
   for (int i = 0; i < things; ++i) {
-    const Color color = d.color(), inner = d.color();
+    const Colour colour = d.colour(), inner = d.colour();
     const Point centre = {d.real(0, 96), d.real(0, 96)}, half = {d.real(3, 16), d.real(3, 16)};
     const float frame = d.real(0.8f, 2.5f);
     const int kind = d.below(4);
-    if (kind <= 1) paint(canvas, box(centre, half, color), whole);  // cupboards, doors, cushions
-    if (kind == 1) {                                                // with a frame: windows, pictures
+    if (kind <= 1) paint(canvas, box(centre, half, colour), whole);  // cupboards, doors, cushions
+    if (kind == 1) {                                                 // with a frame: windows, pictures
       paint(canvas, box(centre, {half.x - frame, half.y - frame}, inner), whole);
-      paint(canvas, box(centre, {frame * 0.4f, half.y}, color), whole);
+      paint(canvas, box(centre, {frame * 0.4f, half.y}, colour), whole);
     }
-    if (kind == 2) paint(canvas, ellipse(centre, half, color), whole);             // lamps, rugs
-    if (kind == 3) paint(canvas, box(centre, {half.x * 2, frame}, color), whole);  // shelves, rails
+    if (kind == 2) paint(canvas, ellipse(centre, half, colour), whole);             // lamps, rugs
+    if (kind == 3) paint(canvas, box(centre, {half.x * 2, frame}, colour), whole);  // shelves, rails
   }
 }
 
@@ -161,7 +161,7 @@ void draw_textures(Canvas& canvas, Dice& dice) {
     for (int x = 0; x < kSide; ++x) {
       const float u = x - 15.5f, v = y - 15.5f;
       const float t = texture(w, {cosine * u - sine * v, sine * u + cosine * v});
-      Color& pixel = canvas.pixels[y * kSide + x];
+      Colour& pixel = canvas.pixels[y * kSide + x];
       pixel = mix(pixel, c.main, t);
     }
   }
@@ -169,7 +169,7 @@ void draw_textures(Canvas& canvas, Dice& dice) {
 
 void draw_scenes(Canvas& canvas, Dice& dice) {
   const float horizon = dice.real(13, 24);
-  const Color sun = dice.color(), ground = dice.color();
+  const Colour sun = dice.colour(), ground = dice.colour();
   if (dice.chance(0.6f)) {
     const Point centre = {dice.real(2, 30), dice.real(1, horizon - 4)};
     paint(canvas, disc(centre, dice.real(1.5f, 4), sun), place({0, 0}, 1));
@@ -179,13 +179,13 @@ void draw_scenes(Canvas& canvas, Dice& dice) {
   paint(canvas, box({16, horizon + 20}, {30, 20}, ground), place({0, 0}, 1));
   if (dice.chance(0.5f)) {  // road or river
     const float far = dice.real(8, 24), near = dice.real(4, 28), width = dice.real(3, 9);
-    const Color road = dice.color();
+    const Colour road = dice.colour();
     paint(
         canvas,
         polygon({{far - 0.5f, horizon}, {far + 0.5f, horizon}, {near + width, 33}, {near - width, 33}}, road),
         place({0, 0}, 1));
   } else {  // furrows
-    const Color furrow = mix(ground, dice.color(), 0.5f);
+    const Colour furrow = mix(ground, dice.colour(), 0.5f);
     const float gap = dice.real(2, 4);
     for (float y = horizon + 1.5f; y < 33; y += gap) {
       paint(canvas, box({16, y}, {20, 0.5f}, furrow), place({0, 0}, 1));
@@ -203,17 +203,17 @@ void draw_resized(Canvas& canvas, Dice& dice) {
   Canvas large = enlarge(canvas, 4);
   const int things = dice.between(35, 60);
   for (int i = 0; i < things; ++i) {
-    const Color color = dice.color();
+    const Colour colour = dice.colour();
     const Point centre = {dice.real(0, 32), dice.real(4, 32)};
     const float size = dice.real(0.7f, 2.6f), height = dice.real(0.6f, 2), turn = dice.real(-0.3f, 0.3f);
     const int kind = dice.below(4);
     const Pose pose = place(centre, size, turn);
-    if (kind == 0) paint(large, ellipse({0, 0}, {1, height}, color), pose);
-    if (kind == 1) paint(large, box({0, 0}, {0.8f, height}, color), pose);
-    if (kind == 2) paint(large, line({0, -height}, {0, height}, 0.12f, color), pose);
+    if (kind == 0) paint(large, ellipse({0, 0}, {1, height}, colour), pose);
+    if (kind == 1) paint(large, box({0, 0}, {0.8f, height}, colour), pose);
+    if (kind == 2) paint(large, line({0, -height}, {0, height}, 0.12f, colour), pose);
     if (kind == 3) {  // someone standing there
-      paint(large, box({0, 0.2f}, {0.35f, 0.8f}, color), pose);
-      paint(large, disc({0, -0.9f}, 0.35f, dice.color()), pose);
+      paint(large, box({0, 0.2f}, {0.35f, 0.8f}, colour), pose);
+      paint(large, disc({0, -0.9f}, 0.35f, dice.colour()), pose);
     }
   }
   canvas = shrink(large);
@@ -229,7 +229,7 @@ void draw_patches(Canvas& canvas, Dice& dice) {
   for (int v = 0; v < grid; ++v) {
     for (int u = 0; u < grid; ++u) {
       const Canvas& source = sources[dice.below(2)];
-      // Never from its own place, so that no object stays whole.
+      // Never the patch's own place, so that no object stays whole.
       const int from = (v * grid + u + dice.between(1, places - 1)) % places;
       const int x = from % grid * piece, y = from / grid * piece;
       for (int row = 0; row < piece; ++row) {

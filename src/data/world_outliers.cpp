@@ -1,6 +1,6 @@
 // The auxiliary pool: families that are neither ID classes nor OOD test families. Some share parts with ID
-// classes (wheels, hulls, roofs, crowns, handles), some have nothing in common with them, as ImageNet has
-// both beside CIFAR.
+// classes (wheels, hulls, roofs, crowns, handles), others share nothing. ImageNet relates to CIFAR in the
+// same way.
 #include <cmath>
 
 #include "data/world_families.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kTurn = 6.2831853f;
 
-Color pick(const Palette& c, int i) { return i % 3 == 0 ? c.main : i % 3 == 1 ? c.second : c.third; }
+Colour pick(const Palette& c, int i) { return i % 3 == 0 ? c.main : i % 3 == 1 ? c.second : c.third; }
 
 Point around(float radius, float angle) { return {radius * std::cos(angle), radius * std::sin(angle)}; }
 
@@ -308,15 +308,15 @@ void stripes(Canvas& canvas, Dice& d) {  // in one direction only: crossed ones 
   const bool alternating = d.chance(0.4f);
   int band = 0;
   for (float offset = -24; offset < 24; offset += gap, ++band) {
-    const Color color = alternating && band % 2 == 1 ? c.second : c.main;
-    paint(canvas, box({0, offset}, {30, gap * share}, color), place({16, 16}, 1, turn));
+    const Colour colour = alternating && band % 2 == 1 ? c.second : c.main;
+    paint(canvas, box({0, offset}, {30, gap * share}, colour), place({16, 16}, 1, turn));
   }
 }
 
 void spectra(Canvas& canvas, Dice& d) {  // noise, from clouds to salt
   const int cells = 1 << d.between(1, 4), octaves = d.between(1, 3);
   const Noise noise(cells, octaves, d);
-  const Color a = d.color(), b = d.color();
+  const Colour a = d.colour(), b = d.colour();
   const float gain = d.real(0.5f, 2);
   for (int y = 0; y < kSide; ++y) {
     for (int x = 0; x < kSide; ++x) {
@@ -331,11 +331,11 @@ void nothing(Canvas&, Dice&) {}  // background and clutter alone
 void crowd(Canvas& canvas, Dice& d) {
   const int count = d.between(8, 24);
   for (int i = 0; i < count; ++i) {
-    const Color color = d.color();
+    const Colour colour = d.colour();
     const Point centre = d.point(0, 32);
     const float size = d.real(2, 7), turn = d.real(0, kTurn), inner = d.real(0.4f, 1);
     const int corners = d.between(3, 6);
-    paint(canvas, d.chance(0.4f) ? disc({0, 0}, 1, color) : star({0, 0}, 1, inner, corners, 0, color),
+    paint(canvas, d.chance(0.4f) ? disc({0, 0}, 1, colour) : star({0, 0}, 1, inner, corners, 0, colour),
           place(centre, size, turn));
   }
 }

@@ -39,7 +39,8 @@ PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at
   scores.logit.resize(size);
   scores.rank.resize(size);
   scores.other.resize(size);
-  std::vector<std::pair<int64_t, at::Tensor>> blocks;  // on the device till the end: none waits for it
+  std::vector<std::pair<int64_t, at::Tensor>>
+      blocks;  // on the device until the end, so that none is waited for
   at::Tensor weights;
   each_block(task, [&](int64_t first, const at::Tensor& features) {
     if (!weights.defined()) weights = columns.to(features.options());

@@ -1,4 +1,4 @@
-// Goes through the pool in blocks, so that only what a miner keeps of each outlives it.
+// Computes the pool's features block by block, so that the features of all crops are never in memory at once.
 //
 //   each_block(task, [&](int64_t first, const at::Tensor& features) { … });
 #pragma once
@@ -10,18 +10,18 @@
 
 namespace poem {
 
-// `visit` gets a block's first pool entry and its features (as Network::features() gives them).
+// Calls `visit` with the index of a block's first pool entry and the block's Network::features().
 void each_block(const MiningTask& task,
                 const std::function<void(int64_t first, const at::Tensor& features)>& visit);
 
-// Copies a column of scores to where the block's entries lie.
+// Copies a block's column of scores to `out`, from entry `first` on.
 void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t first);
 
-// Ranks by the boundary score −|wᵀφ(x)| of `w`. Of the posterior's `draws` (m×d), which tell how much drawing
-// matters, the second gives the other choice, all of them the spread.
+// Ranks by the boundary score −|wᵀφ(x)|. The posterior's `draws` (m×d) show how much drawing matters: the
+// second one gives PoolScores::other, and all of them together PoolScores::spread.
 PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at::Tensor& draws);
 
-// As many draws from the posterior of this epoch as boundary_scores() wants, a column each.
+// Draws from this epoch's posterior, one per column, as many as boundary_scores() needs.
 at::Tensor weight_draws(const MiningTask& task);
 
 }  // namespace poem

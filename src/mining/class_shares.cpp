@@ -8,7 +8,7 @@
 namespace poem {
 namespace {
 
-constexpr size_t kMost = 24;  // there may be thousands of classes, and a list is kept of every epoch
+constexpr size_t kMost = 24;  // there may be thousands of classes, and every epoch's list is stored
 
 std::vector<double> shares(const ImageSet& images, const std::vector<Crop>& crops) {
   std::vector<double> share(images.class_names.size());

@@ -1,5 +1,5 @@
 // The outliers that look most like ID to the run's own score. With objective outlier_class and score reject
-// it is NTOM (Chen et al. 2021): the smallest p(K+1) first, after mining.skip of the pool.
+// this is NTOM (Chen et al. 2021): smallest p(K+1) first, after a share mining.skip of the pool was skipped.
 #include <ATen/ATen.h>
 
 #include "mining/blocks.h"

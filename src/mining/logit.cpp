@@ -1,5 +1,5 @@
-// The boundary score −|z_{K+1}| of the network's own output for outliers: how the paper's appendix on POEM
-// (K+1) can also be read, without a posterior.
+// The boundary score −|z_{K+1}| of the network's own output for outliers, without a posterior. This is
+// another way to read the paper's appendix on POEM (K+1).
 #include <ATen/ATen.h>
 
 #include "mining/blocks.h"

@@ -1,5 +1,5 @@
-// The posterior's mean instead of a draw: what is left of POEM without Thompson sampling. Draws are made for
-// the diagnostics alone.
+// The posterior's mean instead of a draw: POEM without Thompson sampling. Draws are made only for the
+// diagnostics.
 #include <ATen/ATen.h>
 
 #include "mining/blocks.h"
@@ -13,7 +13,7 @@ class MeanMiner : public Miner {
 
   PoolScores score(const MiningTask& task) const override {
     const at::Tensor mean = task.posterior->mean();
-    // The prior's mean is 0 and ranks nothing: before the first features it is chance.
+    // The prior's mean is 0 and ranks nothing, so before the first features the choice is random.
     if (!mean.any().item<bool>()) return make_miner("random")->score(task);
     return boundary_scores(task, mean, weight_draws(task));
   }

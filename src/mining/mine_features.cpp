@@ -15,17 +15,17 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kBlock = 4096;  // rows looked at a time
+constexpr int64_t kBlock = 4096;  // rows per block
 
 void check_sizes(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool, int64_t select) {
   if (id.size(1) != outliers.size(1) || id.size(1) != pool.size(1)) {
     throw Error("features",
                 fmt::format("ID rows have {}, outliers {} and the pool {} features", id.size(1),
                             outliers.size(1), pool.size(1)),
-                "take all three from the same network");
+                "use features of the same network for all three");
   }
   if (select < 1 || select > pool.size(0)) {
-    throw Error("selection", fmt::format("{} rows wanted of a pool of {}", select, pool.size(0)),
+    throw Error("selection", fmt::format("cannot select {} rows from a pool of {}", select, pool.size(0)),
                 fmt::format("choose 1 to {}, or give a larger pool", pool.size(0)));
   }
 }
@@ -55,19 +55,18 @@ std::vector<int64_t> nearest_the_boundary(const at::Tensor& logits, int64_t sele
 at::Tensor read_features(const std::string& path, int64_t width) {
   const at::Tensor features = read_array(path, "features");
   if (features.dim() != 2 || !features.is_floating_point()) {
-    throw Error(path, fmt::format("holds {} dimensions of {}", features.dim(), numpy_type(features)),
-                "rows × features as floats are needed");
+    throw Error(path, fmt::format("has {} dimensions of {}", features.dim(), numpy_type(features)),
+                "save rows × features as floats");
   }
   if (features.numel() == 0) {
-    throw Error(path, fmt::format("holds {} × {} features", features.size(0), features.size(1)),
+    throw Error(path, fmt::format("has {} rows of {} features", features.size(0), features.size(1)),
                 "give at least one row");
   }
   if (width > 0 && features.size(1) != width) {
-    throw Error(path,
-                fmt::format("has {} features a row, not {} as what it goes with", features.size(1), width),
-                "take all from the same network");
+    throw Error(path, fmt::format("has {} features per row, expected {}", features.size(1), width),
+                "use features of the same network in all files");
   }
-  check_finite(path, features, "remove the row or mend what computed it");
+  check_finite(path, features, "remove the row or correct its source");
   return features;
 }
 

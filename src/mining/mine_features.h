@@ -1,4 +1,4 @@
-// Posterior and selection on features from anyone's network: what `poem mine` does.
+// Posterior and selection for features from any network. This is what `poem mine` does.
 //
 //   const at::Tensor id = read_features("id.npy"), outliers = …, pool = …;
 //   MinedFeatures mined = mine_features(id, outliers, pool, 50000, seed, settings);
@@ -14,8 +14,8 @@
 
 namespace poem {
 
-// An n×m array of floats from an .npy file, or the array `features` of an .npz; `width`: the m that it must
-// have, 0: any. Another shape or type, no rows, and values that are not finite are a poem::Error.
+// An n×m array of floats from an .npy file, or the array `features` of an .npz. `width` is the m that it must
+// have; 0 means any. Another shape or type, no rows, and values that are not finite are a poem::Error.
 at::Tensor read_features(const std::string& path, int64_t width = 0);
 
 struct FeatureMiningSettings {

@@ -14,7 +14,7 @@
 
 namespace poem {
 
-// One function a miner, each in a file of its own.
+// One function per miner, each in its own file.
 std::unique_ptr<Miner> make_random_miner();
 std::unique_ptr<Miner> make_thompson_miner();
 std::unique_ptr<Miner> make_mean_miner();
@@ -31,10 +31,10 @@ const Registry<std::unique_ptr<Miner> (*)()> kMiners("mining.miner", {
                                                                          {"logit", make_logit_miner},
                                                                      });
 
-constexpr float kOut = -std::numeric_limits<float>::infinity();  // the rank of what cannot be mined
+constexpr float kOut = -std::numeric_limits<float>::infinity();  // the rank of entries that must not be mined
 
-// Leaves the `limit` best crops of each image; the others can no longer be mined. Repeats are neighbours in
-// the pool.
+// Keeps the `limit` best crops of each image; the others can no longer be mined. Crops of the same image are
+// neighbours in the pool.
 void limit_repeats(const std::vector<Crop>& pool, int64_t limit, std::vector<float>& rank) {
   std::vector<size_t> repeats;
   for (size_t begin = 0, end; begin < pool.size(); begin = end) {
@@ -72,7 +72,7 @@ void take_out(const std::vector<int64_t>& entries, std::vector<float>& rank) {
   for (int64_t i : entries) rank[i] = kOut;
 }
 
-// Chances instead of ranks.
+// Random numbers instead of ranks.
 void shuffle(const MiningTask& task, std::vector<float>& rank) {
   Stream stream(task.seed, "mined-at-random", task.epoch);
   for (float& r : rank) {
@@ -85,7 +85,8 @@ int64_t at_random(const MiningTask& task) {
   return std::llround(task.random * static_cast<double>(task.select));
 }
 
-// The best by rank, as many as are not taken at random; `rank` is left with what else may be mined.
+// Takes the best by rank, as many as are not taken at random. In `rank`, only entries that may still be mined
+// remain.
 std::vector<int64_t> take_best(const MiningTask& task, std::vector<float>& rank) {
   if (task.max_per_image > 0) limit_repeats(task.pool, task.max_per_image, rank);
   take_out(top(rank, skipped(task.pool, task.skip)), rank);
@@ -135,7 +136,7 @@ void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per
   const int64_t offered = std::max<int64_t>(0, available(pool, max_per_image) - skipped(pool, skip));
   if (select > offered) {
     throw Error("mining.select",
-                fmt::format("{} outliers are to be mined, the pool offers only {}", select, offered),
+                fmt::format("{} outliers are to be mined, but the pool offers only {}", select, offered),
                 "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
   }
 }

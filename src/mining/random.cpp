@@ -1,4 +1,4 @@
-// Outliers at random: Energy (w. D_aux), the paper's comparison.
+// Outliers at random: the paper's baseline Energy (w. D_aux).
 #include "core/random.h"
 #include "mining/miner.h"
 

@@ -12,11 +12,11 @@
 namespace poem {
 namespace {
 
-// The buffer holds 2N and this: small N get some room, so that it is rarely full.
+// The buffer holds 2N entries and this many more, so that it is rarely full even if N is small.
 constexpr int64_t kSpareRoom = 1024;
 
-// The key that would stand at place n (from 0) if `keys`, which it destroys, were sorted. Radix select: each
-// pass keeps the keys that share the digit of the one sought.
+// The key at position n (from 0) of the sorted `keys`, which this function destroys. Radix select: each pass
+// keeps the keys that share a digit with the key sought.
 uint32_t nth_smallest(std::vector<uint32_t>& keys, size_t n) {
   constexpr uint32_t kMask = (1u << 11) - 1;
   size_t left = keys.size();
@@ -46,7 +46,7 @@ void TopN::offer(const float* scores, int64_t count, int64_t first_index) {
   const float* bad = std::find_if(scores, scores + count, [](float x) { return std::isnan(x); });
   if (bad != scores + count) {
     throw Error("selection", fmt::format("the score of index {} is NaN", first_index + (bad - scores)),
-                "mend what computed it");
+                "correct what computed it");
   }
   if (keys_.empty()) {
     keys_.resize(2 * n_ + kSpareRoom);
@@ -56,7 +56,7 @@ void TopN::offer(const float* scores, int64_t count, int64_t first_index) {
   for (int64_t done = 0; done < count;) {
     const int64_t end = std::min(count, done + room - kept_);
     int64_t kept = kept_;
-    for (; done < end; ++done) {  // without branches: written always, kept by moving on
+    for (; done < end; ++done) {  // no branches: every key is written, and kept by advancing the position
       const uint32_t key = descending_key(scores[done]);
       const int64_t index = first_index + done;
       keys_[kept] = key;
@@ -68,13 +68,13 @@ void TopN::offer(const float* scores, int64_t count, int64_t first_index) {
   }
 }
 
-// Keeps the n best in the order they came, so that indices that came ascending stay so.
+// Keeps the n best in the order in which they came, so that ascending indices stay ascending.
 void TopN::shrink() {
   if (n_ == 0) kept_ = 0;
   if (kept_ <= n_) return;
   scratch_.assign(keys_.begin(), keys_.begin() + kept_);
   floor_key_ = nth_smallest(scratch_, n_ - 1);
-  // Of those that tie with the floor, the smallest indices fill what the better ones leave.
+  // Entries that tie with the floor fill the places that the better ones leave, smallest indices first.
   int64_t better = 0;
   std::vector<int64_t> tied;
   for (int64_t i = 0; i < kept_; ++i) {
@@ -97,7 +97,7 @@ void TopN::shrink() {
 
 std::vector<int64_t> TopN::take() {
   if (kept_ < n_) {
-    throw Error("selection", fmt::format("{} wanted, only {} offered", n_, kept_),
+    throw Error("selection", fmt::format("{} are to be selected, but only {} were offered", n_, kept_),
                 "select fewer or enlarge the pool");
   }
   shrink();

@@ -1,4 +1,4 @@
-// The N best of a stream of scores in memory bounded by N: ties are broken by the smaller index.
+// The N best of a stream of scores, with memory bounded by N. Of equal scores, the smaller index is better.
 //
 //   TopN best(50000);
 //   for (each block) best.offer(scores, count, first_index);
@@ -15,19 +15,19 @@ namespace poem {
 class TopN {
  public:
   explicit TopN(int64_t n);
-  // Scores of the indices first_index, first_index + 1, …; each index is offered once. NaN is a poem::Error.
+  // Scores of the indices first_index, first_index + 1, … Offer each index once. NaN is a poem::Error.
   void offer(const float* scores, int64_t count, int64_t first_index);
-  // Indices of the n largest scores, ascending. Fewer than n offered is a poem::Error.
+  // Indices of the n largest scores, ascending. A poem::Error if fewer than n were offered.
   std::vector<int64_t> take();
 
  private:
   void shrink();
   int64_t n_;
-  // The last of the n best when the buffer was last full: what does not come before it is out.
+  // The worst of the n best when the buffer was last full. What is not better is out.
   uint32_t floor_key_ = std::numeric_limits<uint32_t>::max();
   int64_t floor_index_ = std::numeric_limits<int64_t>::max();
   int64_t kept_ = 0;
-  std::vector<uint32_t> keys_, scratch_;  // the kept ones fill the front; the size is the room
+  std::vector<uint32_t> keys_, scratch_;  // the first kept_ entries are in use; the size is the capacity
   std::vector<int64_t> indices_;
 };
 

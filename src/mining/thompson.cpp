@@ -1,5 +1,5 @@
 // Thompson sampling, the paper's miner: draw w from the posterior, rank the pool by the boundary score
-// Ĝ(x) = −|wᵀφ(x)|. Further draws cost one matrix column each and tell how much the draw matters.
+// Ĝ(x) = −|wᵀφ(x)|. Further draws cost one matrix column each and show how much the draw matters.
 #include <ATen/ATen.h>
 
 #include "mining/blocks.h"
@@ -12,7 +12,7 @@ class ThompsonMiner : public Miner {
   bool uses_posterior() const override { return true; }
 
   PoolScores score(const MiningTask& task) const override {
-    const at::Tensor draws = weight_draws(task);  // w_t ~ N(σ⁻²A⁻¹Φy, A⁻¹), a column each
+    const at::Tensor draws = weight_draws(task);  // w_t ~ N(σ⁻²A⁻¹Φy, A⁻¹), one per column
     return boundary_scores(task, draws.select(1, 0), draws);
   }
 };

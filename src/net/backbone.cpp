@@ -15,14 +15,14 @@
 namespace poem {
 namespace {
 
-// Images and weights lie channel by channel within a pixel: every network runs faster so on a CPU, see
-// docs/performance.md.
+// Images and weights are stored channels last (NHWC), because every network runs faster this way on a CPU
+// (docs/performance.md).
 constexpr auto kLayout = at::MemoryFormat::ChannelsLast;
 
 at::Tensor per_channel(const std::string& key, const std::vector<double>& values, int64_t channels) {
   if (static_cast<int64_t>(values.size()) != channels)
     throw Error(key, fmt::format("has {} values for images of {} channels", values.size(), channels),
-                "give one value a channel");
+                "give one value per channel");
   return at::tensor(values, at::kFloat).view({channels, 1, 1});
 }
 
@@ -32,7 +32,7 @@ void check_depth(int64_t depth) {
   if (depth >= 10 && depth % 6 == 4) return;
   const int64_t below = std::max<int64_t>(10, depth - (depth + 2) % 6);
   throw Error("network.depth", fmt::format("{} is not 6n+4", depth),
-              fmt::format("valid near it: {}, {}", below, below + 6));
+              fmt::format("the nearest valid depths are {} and {}", below, below + 6));
 }
 
 Backbone::Backbone(const NetworkSpec& spec, const Weights& weights)
@@ -41,7 +41,7 @@ Backbone::Backbone(const NetworkSpec& spec, const Weights& weights)
       mean_(per_channel("network.mean", spec.mean, spec.channels)),
       std_(per_channel("network.std", spec.std, spec.channels)) {
   for (double std : spec.std)
-    if (!(std > 0)) throw Error("network.std", fmt::format("holds {}", std), "give positive values");
+    if (!(std > 0)) throw Error("network.std", fmt::format("contains {}", std), "give positive values");
 }
 
 at::Tensor Backbone::features(const at::Tensor& images) {
@@ -75,7 +75,7 @@ at::Tensor Backbone::logits(const at::Tensor& features) {
 
 std::vector<at::Tensor> Backbone::layers(const at::Tensor& images) {
   std::vector<at::Tensor> collected;
-  struct Collecting {  // also where features() throws
+  struct Collecting {  // ends the collecting even if features() throws
     explicit Collecting(Backbone& backbone, std::vector<at::Tensor>& into) : backbone(backbone) {
       backbone.collected_ = &into;
     }
@@ -99,7 +99,7 @@ void Backbone::to(const at::Device& device) {
 }
 
 Conv Backbone::conv(const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  // He et al. 2015 by fan-out: keeps the variance of gradients through convolution and ReLU.
+  // He et al. 2015 by fan-out, which preserves the variance of gradients through convolution and ReLU.
   const double he = std::sqrt(2.0 / static_cast<double>(kernel * kernel * out));
   const double deviation = conv_deviation_.value_or(he);
   const at::Tensor weight = parameter(name + ".weight", {out, in, kernel, kernel},

@@ -1,5 +1,5 @@
-// What all networks share: named tensors with their first values, normalisation, and the last linear layer.
-// Used by the files of net/ only. A network creates its layers in the constructor and says how a normalised
+// What all networks share: named tensors with their initial values, normalisation, and the last linear layer.
+// Only files of net/ use it. A network creates its layers in the constructor and defines how a normalised
 // batch becomes features:
 //
 //   class Tiny : public Backbone {
@@ -16,7 +16,7 @@
 //   std::unique_ptr<Network> make_tiny(const NetworkSpec& spec, const Weights& weights) {
 //     return std::make_unique<Tiny>(spec, weights);
 //   }
-// A declaration and a line in the registry of network.cpp make it known.
+// To register it, add its declaration and a line in the registry of network.cpp.
 #pragma once
 #include <ATen/core/grad_mode.h>
 
@@ -47,22 +47,22 @@ class Backbone : public Network {
  protected:
   Backbone(const NetworkSpec& spec, const Weights& weights);
 
-  virtual at::Tensor body(const at::Tensor& x) = 0;  // normalised n×C×H×W → n×m; Error where H×W is too small
+  virtual at::Tensor body(const at::Tensor& x) = 0;  // normalised n×C×H×W → n×m; an Error if H×W is too small
 
   Conv conv(const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride = 1);
   BatchNorm batch_norm(const std::string& name, int64_t channels);
   Linear linear(const std::string& name, int64_t in, int64_t out);
-  // The head, from m features to the outputs. Call it last: no other layer's draws then depend on it.
+  // The head, from m features to the outputs. Call it last, so that no other layer's draws depend on it.
   void classify(int64_t features);
-  // body() passes what its stem and stages give through here, so that layers() can collect it.
+  // body() passes the outputs of its stem and stages through here, so that layers() can collect them.
   at::Tensor stage(const at::Tensor& x) const;
   bool collecting() const { return collected_ != nullptr; }
   bool training() const { return training_; }
   bool bf16() const { return bf16_; }
-  // BatchNorm uses its running statistics and no gradient will be asked for.
+  // Whether BatchNorm uses its running statistics and no gradient is needed.
   bool inference() const { return !training_ && !at::GradMode::is_enabled(); }
 
-  // Standard deviation of a convolution's first weights; He's by default.
+  // Standard deviation of a convolution's initial weights; He's if empty.
   std::optional<double> conv_deviation_;
 
  private:
@@ -72,14 +72,14 @@ class Backbone : public Network {
 
   const Weights weights_;  // while the constructor runs
   bool training_ = true, bf16_ = false;
-  std::vector<at::Tensor>* collected_ = nullptr;  // while layers() runs
+  std::vector<at::Tensor>* collected_ = nullptr;  // set while layers() runs
   at::Tensor mean_, std_;                         // C×1×1
   Linear linear_;
-  std::optional<Linear> projection_;  // before it, where the head is a projection
+  std::optional<Linear> projection_;  // comes before linear_ if the head is a projection
   Named parameters_, buffers_;
 };
 
-// Throws unless depth is 6n+4 with n ≥ 1: three blocks of n layers with two convolutions each.
+// An Error unless depth is 6n+4 with n ≥ 1: three blocks of n layers with two convolutions each.
 void check_depth(int64_t depth);
 
 // n×C×H×W → n×C.

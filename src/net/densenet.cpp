@@ -1,5 +1,5 @@
-// DenseNet-BC (Huang et al. 2017): three blocks of bottleneck layers, each layer's few new channels joined to
-// all that came before it; half of the channels pass from one block to the next.
+// DenseNet-BC (Huang et al. 2017): three blocks of bottleneck layers. Each layer appends a few new channels
+// to all earlier ones; half of the channels pass from one block to the next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,15 +70,16 @@ class DenseNet : public Backbone {
   at::Tensor body(const at::Tensor& images) override {
     const int64_t height = images.size(2), width = images.size(3);
     if (height < 4 || width < 4)
-      throw Error("network.name",
-                  fmt::format("images of {}×{} pixels vanish when densenet halves them twice", height, width),
-                  "give at least 4×4");
+      throw Error(
+          "network.name",
+          fmt::format("images of {}×{} pixels are too small: densenet halves them twice", height, width),
+          "give at least 4×4");
 #ifdef POEM_HAS_CUDA
     if (bf16() && (training() || inference()) && !collecting() && cuda_fits(images))
       return extract_bf16(images);
 #endif
     if (!inference() || !images.is_cpu() || collecting()) return extract(images);
-    // What a few images grow to in a block stays in the cache.
+    // A few images at a time, so that their channels stay in the cache.
     std::vector<at::Tensor> parts;
     for (const at::Tensor& few : images.split(std::max<int64_t>(1, kCachedPixels / (height * width))))
       parts.push_back(extract(few));
@@ -111,8 +112,8 @@ class DenseNet : public Backbone {
                        [&](const auto& block) { return cuda::fits(tensors(block), images); });
   }
 
-  // The same with poem's own kernels. A transition averages before its convolution instead of after it: both
-  // are linear, and a quarter of the pixels is left to convolve.
+  // The same with poem's own kernels. A transition averages before its convolution instead of after it. Both
+  // are linear, and only a quarter of the pixels is left to convolve.
   at::Tensor extract_bf16(const at::Tensor& images) const {
     at::Tensor x = stem_(images);
     const auto run_block = [&](int i, const BatchNorm& norm, cuda::Window window) {
@@ -134,8 +135,9 @@ class DenseNet : public Backbone {
     return x;
   }
 
-  // The same without concatenation: each layer writes its channels behind those before it. The second
-  // BatchNorm is folded into the convolution in front of it; the first cannot be, a ReLU follows it.
+  // The same without concatenation: each layer writes its channels behind the earlier ones. The second
+  // BatchNorm is folded into the convolution in front of it. The first one cannot be folded into a
+  // convolution, because a ReLU follows it.
   at::Tensor infer_block(const std::vector<Layer>& block, const at::Tensor& x) const {
     const int64_t growth = spec_.growth, layers = static_cast<int64_t>(block.size());
     int64_t channels = x.size(1);

@@ -1,8 +1,8 @@
 // The network of CCU (Meinke and Hein 2020): a backbone's softmax p(y|x) mixed with two densities of the
 // pixels, p_in for ID images and p_out for outliers,
 //   p̂(y|x) = [p(y|x) p_in(x) + p_out(x) / K] / [p_in(x) + p_out(x)],
-// so that far from all ID images the prediction is provably uniform. Both are mixtures of Gaussians with one
-// variance each, in a metric in which ID images are white.
+// so that the prediction is provably uniform far from all ID images. Both densities are mixtures of Gaussians
+// with one variance per component, in a metric in which ID images are white.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kRaise = 1e-4;
 
-// log of Σ_k α_k N(u; μ_k, σ_k² I), without the constant that all mixtures of a metric share.
+// log of Σ_k α_k N(u; μ_k, σ_k² I), without the constant that both mixtures share.
 struct Mixture {
   at::Tensor means, log_variances, log_weights;  // components×D, components, components (not normalised)
 
@@ -53,7 +53,7 @@ class Density : public Network {
     learn(true);
   }
 
-  // φ(x), and behind it log p_in and log p_out.
+  // φ(x), followed by log p_in and log p_out.
   at::Tensor features(const at::Tensor& images) override {
     const at::Tensor u = white(images);
     return at::cat(
@@ -97,7 +97,8 @@ class Density : public Network {
   bool prepares() const override { return true; }
   void prepare(const at::Tensor& id_images, const at::Tensor& outlier_images) override;
 
-  // The mixtures take a step of their own rate, and outliers stay at least twice as wide as any ID Gaussian.
+  // The mixtures take a step at their own learning rate. The outliers' Gaussians stay at least twice as wide
+  // as any ID Gaussian.
   void after_step() override {
     const at::NoGradGuard no_grad;
     for (at::Tensor* tensor : learned()) {
@@ -131,8 +132,9 @@ class Density : public Network {
   Mixture in_, out_;
 };
 
-// ‖u‖² is Mahalanobis' distance of the ID pixels, their covariance raised by a share of its trace: there are
-// about as many pixels as images, so the directions of least variance are mostly chance and must not decide.
+// ‖u‖² is the Mahalanobis distance of the ID pixels, with a share of the covariance's trace added to its
+// diagonal. There are about as many pixels as images, so the directions of least variance are mostly chance
+// and must not dominate.
 void Density::set_metric(const at::Tensor& id_images) {
   const at::Tensor x = id_images.flatten(1).to(at::kDouble) / 255;
   centre_.copy_(x.mean(0));
@@ -144,7 +146,7 @@ void Density::set_metric(const at::Tensor& id_images) {
   whiten_.copy_(at::linalg_solve_triangular(lower, identity, /*upper=*/false).t());
 }
 
-// Lloyd's iterations from images drawn at random; a component nobody is near stays where it is.
+// Lloyd's iterations, started from random images. A component that is nearest to no image stays where it is.
 void Density::place(Mixture& mixture, const at::Tensor& u, const char* stream_name) {
   constexpr int kIterations = 10;
   const int64_t n = u.size(0), k = mixture.means.size(0);
@@ -161,7 +163,7 @@ void Density::place(Mixture& mixture, const at::Tensor& u, const char* stream_na
     const at::Tensor sums = at::zeros_like(means).index_add_(0, nearest, u);
     means = at::where((counts > 0).unsqueeze(1), sums / counts.clamp_min(1).unsqueeze(1), means);
   }
-  // A cluster of few images says little about its own width and leans on that of all.
+  // A cluster of few images says little about its own width, so the width of all images is mixed in.
   constexpr double kLean = 10;
   const auto dimensions = static_cast<double>(u.size(1));
   const at::Tensor overall = squares.sum() / static_cast<double>(n);
@@ -173,7 +175,8 @@ void Density::place(Mixture& mixture, const at::Tensor& u, const char* stream_na
 void Density::prepare(const at::Tensor& id_images, const at::Tensor& outlier_images) {
   const at::NoGradGuard no_grad;
   if (id_images.flatten(1).size(1) != centre_.size(0))
-    throw Error("objective.name", "ccu needs images of the network's own size", "set data.size to it");
+    throw Error("objective.name", "ccu needs images of the network's input size",
+                "set data.size to that size");
   set_metric(id_images);
   place(in_, white(id_images), "density-in");
   place(out_, white(outlier_images), "density-out");

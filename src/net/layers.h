@@ -1,5 +1,5 @@
-// The layers backbones are made of: tensors that Backbone creates and owns, and the call that applies them.
-// A copy shares its tensors.
+// The layers that backbones consist of: tensors that Backbone creates and owns, and the call that applies
+// them. A copy shares its tensors.
 //
 //   x = norm(conv(x), training()).relu_();
 #pragma once
@@ -22,7 +22,7 @@ struct BatchNorm {
   static constexpr double kEpsilon = 1e-5;
   at::Tensor weight, bias, running_mean, running_var;
 
-  // Training normalises with the batch's statistics and moves the running ones towards them.
+  // In training it normalises with the batch's statistics and moves the running ones towards them.
   at::Tensor operator()(const at::Tensor& x, bool training) const {
     return at::batch_norm(x, weight, bias, running_mean, running_var, training, kMomentum, kEpsilon,
                           /*cudnn_enabled=*/true);

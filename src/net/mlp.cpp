@@ -10,7 +10,8 @@ namespace {
 class Mlp : public Backbone {
  public:
   Mlp(const NetworkSpec& spec, const Weights& weights) : Backbone(spec, weights) {
-    if (spec.hidden.empty()) throw Error("network.hidden", "is empty", "give at least one layer's width");
+    if (spec.hidden.empty())
+      throw Error("network.hidden", "is empty", "give the width of at least one layer");
     int64_t in = spec.channels * spec.pixels;
     for (int64_t out : spec.hidden) {
       if (out < 1) throw Error("network.hidden", fmt::format("is {}", out), "give at least 1");

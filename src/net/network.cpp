@@ -7,7 +7,7 @@
 
 namespace poem {
 
-// One function a backbone, each in a file of its own.
+// One function per backbone, each in its own file.
 std::unique_ptr<Network> make_densenet(const NetworkSpec& spec, const Weights& weights);
 std::unique_ptr<Network> make_wideresnet(const NetworkSpec& spec, const Weights& weights);
 std::unique_ptr<Network> make_resnet18(const NetworkSpec& spec, const Weights& weights);

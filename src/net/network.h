@@ -1,4 +1,4 @@
-// A classifier in two halves: features φ(x), and logits from features. Pixels go in raw (0 … 255);
+// A classifier in two halves: features φ(x), and logits from features. The input is raw pixels (0 … 255);
 // normalisation is part of the network, so an exported detector needs no other preprocessing.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -13,13 +13,13 @@ namespace poem {
 
 struct TensorFile;
 
-// Where the tensors of a network come from. A new one's are drawn. A stored one's are those of the file, and
-// as each is compared with the file before it is made, a description that claims more costs nothing.
+// Where the tensors of a network come from: drawn for a new network, from the file for a stored one. Each is
+// compared with the file before it is made, so a description that claims too much costs no memory.
 struct Weights {
   Weights(uint64_t seed) : seed(seed) {}  // implicit: make_network(spec, 7)
   Weights(const TensorFile& file, std::string prefix) : file(&file), prefix(std::move(prefix)) {}
 
-  // Of no memory at all: tensors that have a shape and nothing else, enough to ask what a network would take.
+  // Tensors that have shapes but take no memory, enough to find out how much memory a network would take.
   static Weights none() {
     Weights weights(0);
     weights.shapes = true;
@@ -28,72 +28,70 @@ struct Weights {
 
   uint64_t seed = 0;
   bool shapes = false;
-  const TensorFile* file = nullptr;  // under `prefix`; only while the network is made
+  const TensorFile* file = nullptr;  // its tensors under `prefix`; used only while the network is made
   std::string prefix;
 };
 
-// What it takes to build a network again; saved with every detector.
+// All that is needed to build a network again; saved with every detector.
 struct NetworkSpec {
   std::string name = "densenet";           // densenet, wideresnet, resnet18, mlp
   int64_t depth = 100;                     // densenet and wideresnet: 6n+4
   int64_t growth = 12;                     // densenet
   int64_t width = 1;                       // wideresnet: widening factor
   std::vector<int64_t> hidden = {64, 64};  // mlp
-  // First weights of convolutions: he, N(0, sqrt(2 / (k² out))); or for densenet authors, what the paper's
-  // authors used, N(0, sqrt(2 / layers a block)).
+  // Initial weights of convolutions: "he" is N(0, sqrt(2 / (k² out))). "authors" (densenet only) is what the
+  // paper's authors used, N(0, sqrt(2 / layers per block)).
   std::string init = "he";
   int64_t channels = 3;  // of the input
   int64_t pixels = 1;    // mlp: height · width of the input
-  // What follows the features: linear, one layer; projection, two of them; density, one layer mixed with two
-  // densities of the pixels (net/density.cpp), whose log-likelihoods are the last two outputs.
+  // What follows the features. "linear" is one layer, "projection" two layers. "density" is one layer mixed
+  // with two densities of the pixels (net/density.cpp), whose log-likelihoods are the last two outputs.
   std::string head = "linear";
-  int64_t components = 100;                          // density: Gaussians a mixture
+  int64_t components = 100;                          // density: Gaussians per mixture
   double density_rate = 1e-5;                        // density: the mixtures' learning rate
   int64_t classes = 10;                              // outputs
-  std::vector<double> mean = {125.3, 123.0, 113.9};  // subtracted from the pixels, one a channel
-  std::vector<double> std = {63.0, 62.1, 66.7};      // divided by
+  std::vector<double> mean = {125.3, 123.0, 113.9};  // subtracted from the pixels, one value per channel
+  std::vector<double> std = {63.0, 62.1, 66.7};      // then the pixels are divided by it
 };
 
 class Network {
  public:
   virtual ~Network() = default;
 
-  // n×C×H×W, uint8 or float32, any H and W the depth allows → float32, a row an image: φ(x), and behind it
-  // what else logits() wants (net/density.cpp; nothing elsewhere).
+  // n×C×H×W, uint8 or float32, any H and W that the depth allows → float32, one row per image: φ(x), followed
+  // by what else logits() needs (only in net/density.cpp).
   virtual at::Tensor features(const at::Tensor& images) = 0;
-  // What features() returned → n×classes.
+  // The result of features() → n×classes.
   virtual at::Tensor logits(const at::Tensor& features) = 0;
   virtual int64_t feature_count() const = 0;  // m, of φ(x) alone
-  // What the stem and each stage give, averaged over space, and last the features: n×c each. Differentiable
-  // in float32 images.
+  // The outputs of the stem and of each stage, averaged over space, then the features: n×c each.
+  // Differentiable in float32 images.
   virtual std::vector<at::Tensor> layers(const at::Tensor& images) = 0;
 
-  // The tensors are the network's own: writing to them changes it. They need not be contiguous.
+  // The network's own tensors: writing to them changes the network. They need not be contiguous.
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
   virtual Named parameters() const = 0;  // trained by gradient descent
   virtual Named buffers() const = 0;     // BatchNorm's running statistics
   virtual void train(bool on) = 0;       // true: BatchNorm uses the batch; false: the running statistics
   virtual void to(const at::Device& device) = 0;
-  // Compute in bfloat16 where the device is a GPU; weights, statistics, features and logits stay float32.
+  // Compute in bfloat16 if the device is a GPU. Weights, statistics, features and logits stay float32.
   virtual void use_bf16(bool on) = 0;
 
-  // What some networks learn from images before the first step, and beside gradient descent after each.
+  // Some networks also learn from images before the first step, and apart from gradient descent after each.
   virtual bool prepares() const { return false; }
   virtual void prepare(const at::Tensor& /*id_images*/, const at::Tensor& /*outlier_images*/) {}
   virtual void after_step() {}
 
   const NetworkSpec& spec() const { return spec_; }
-  bool classifies() const {
-    return spec_.head != "projection";
-  }  // its first outputs are those of the classes
+  bool classifies() const { return spec_.head != "projection"; }  // the first outputs belong to the classes
 
  protected:
   explicit Network(NetworkSpec spec) : spec_(std::move(spec)) {}
   NetworkSpec spec_;
 };
 
-// Weights are drawn from Stream(seed, "init", parameter index), independent of the outputs' count but for the
-// last layer. BatchNorm starts at weight 1 and bias 0, linear layers uniform in ±1/sqrt(inputs) and bias 0. A
+// Weights are drawn from Stream(seed, "init", parameter index); only the last layer's depend on the number of
+// outputs. BatchNorm starts at weight 1 and bias 0, linear layers uniform in ±1/sqrt(inputs) and bias 0. A
 // new network is in train mode. An unknown name or an impossible depth is a poem::Error, and so is a tensor
 // that the file does not have in the network's shape.
 std::unique_ptr<Network> make_network(const NetworkSpec& spec, const Weights& weights);

@@ -27,7 +27,7 @@ class ResNet18 : public Backbone {
   struct Layer {
     Conv conv1, conv2;
     BatchNorm norm1, norm2;
-    std::optional<Conv> shortcut;  // where the shape changes
+    std::optional<Conv> shortcut;  // only if the shape changes
     BatchNorm shortcut_norm;
   };
 

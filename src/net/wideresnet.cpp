@@ -30,7 +30,7 @@ class WideResNet : public Backbone {
   struct Layer {
     BatchNorm norm1, norm2;
     Conv conv1, conv2;
-    std::optional<Conv> shortcut;  // where the shape changes
+    std::optional<Conv> shortcut;  // only if the shape changes
   };
 
   Layer make_layer(const std::string& name, int64_t in, int64_t out, int64_t stride) {

@@ -1,8 +1,8 @@
-// Certified certain uncertainty (CCU, Meinke and Hein 2020). The network (net/density.cpp) gives log p̂_1 …
-// log p̂_K, which already lean to 1/K where outliers are more likely, and log p_in, log p_out of its two
-// densities:
+// Certified certain uncertainty (CCU, Meinke and Hein 2020). The network (net/density.cpp) outputs log p̂_1 …
+// log p̂_K, which already lean towards 1/K where outliers are more likely, and log p_in and log p_out of its
+// two densities:
 //   ½ (CE(p̂) − log p_mix(x_in)) + ½ (−mean_k log p̂_k(x_out) − log p_mix(x_out)),  p_mix = ½ p_in + ½ p_out,
-// its λ being 1.
+// with the authors' λ = 1.
 #include <ATen/ATen.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Plain classification: −log F_c(x) on ID images; outliers in the batch are ignored.
+// Plain classification: −log F_c(x) on ID images. Outliers in the batch are ignored.
 #include <ATen/ATen.h>
 
 #include "objective/objective.h"

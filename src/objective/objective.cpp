@@ -6,7 +6,7 @@
 
 namespace poem {
 
-// One function an objective, each in a file of its own.
+// One function per objective, each in its own file.
 std::unique_ptr<Objective> make_cross_entropy(const ObjectiveSettings&);
 std::unique_ptr<Objective> make_energy(const ObjectiveSettings&);
 std::unique_ptr<Objective> make_outlier_exposure(const ObjectiveSettings&);
@@ -19,8 +19,8 @@ namespace {
 
 struct Entry {
   std::unique_ptr<Objective> (*make)(const ObjectiveSettings&);
-  std::optional<double> beta = std::nullopt;  // its published weight; empty: it has none
-  const char* score = "";                     // what it is published with; empty: several
+  std::optional<double> beta = std::nullopt;  // the published weight; empty if the objective has none
+  const char* score = "";                     // the published score; empty if several are in use
 };
 
 const Registry<Entry> kObjectives("objective.name", {

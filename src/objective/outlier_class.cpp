@@ -1,5 +1,5 @@
 // One more class for outliers, the objective of NTOM and of POEM (K+1):
-//   CE(ID) + weight · CE(outliers, class K+1), each a mean of its own.
+//   CE(ID) + weight · CE(outliers, class K+1), each term averaged over its own images.
 #include <ATen/ATen.h>
 
 #include "objective/objective.h"

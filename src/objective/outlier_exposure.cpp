@@ -1,5 +1,5 @@
-// Outlier Exposure (Hendrycks et al. 2019): on outliers the softmax is drawn towards the uniform
-// distribution,
+// Outlier Exposure (Hendrycks et al. 2019) draws the softmax of outliers towards the uniform
+// distribution:
 //   CE(ID) + λ · mean over outliers of (lse(z) − mean(z)).
 #include <ATen/ATen.h>
 

@@ -1,7 +1,7 @@
 // Self-supervised learning for OOD detection (SOFL, Mohseni et al. 2020): R reject classes, among which
 // outliers sort themselves,
-//   CE(ID) + weight · CE(outliers, label), label = argmax where that is a reject class, else one at random.
-// Its first stage, cross-entropy on ID alone, is the same without outliers (train.pretrain).
+//   CE(ID) + weight · CE(outliers, label), label = argmax if that is a reject class, else a random one.
+// Its first stage, cross-entropy on ID alone, is the same loss without outliers (train.pretrain).
 #include <ATen/ATen.h>
 
 #include "objective/objective.h"
@@ -20,7 +20,7 @@ class Sofl : public Objective {
     const at::Tensor classification = at::cross_entropy_loss(id_logits, labels);
     const int64_t first = outlier_logits.size(1) - settings_.reject_classes;
     const at::Tensor own = outlier_logits.argmax(1);
-    const int64_t last = settings_.reject_classes - 1;  // where chance was rounded up to 1
+    const int64_t last = settings_.reject_classes - 1;  // in case chance was rounded up to 1
     const at::Tensor drawn = first + (chance * settings_.reject_classes).to(at::kLong).clamp_max(last);
     const at::Tensor labels_out = at::where(own >= first, own, drawn);
     const at::Tensor rejection =

@@ -1,5 +1,5 @@
-// Supervised contrastive learning (Khosla et al. 2020), how SSD+ trains its encoder. On normalised outputs u
-// of a projection head, every row i against all others, P(i) those of its class:
+// Supervised contrastive learning (Khosla et al. 2020), with which SSD+ trains its encoder. It compares every
+// row i of the normalised outputs u of a projection head with all others; P(i) are the others of its class:
 //   mean over i, p ∈ P(i) of −log [exp(u_i·u_p/τ) / Σ_{a≠i} exp(u_i·u_a/τ)]
 #include <ATen/ATen.h>
 

@@ -20,11 +20,11 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kBlockRows = 5000;  // as float64 at a time: small enough for a cache, large enough for BLAS
+constexpr int64_t kBlockRows = 5000;  // float64 rows per block: they fit a cache, and BLAS is efficient
 constexpr int64_t kRowsAThread = 500;
 
 const char* const kNotFinite =
-    "remove the row or mend what computed it; a training that diverges does it: lower train.learning_rate";
+    "remove the row or correct its source; if the training diverged, lower train.learning_rate";
 
 void check_targets(const at::Tensor& targets) {
   const double* y = targets.data_ptr<double>();
@@ -42,7 +42,7 @@ bool all_finite(const T* values, int64_t count) {
   return bad == 0;
 }
 
-// Rows and targets from one place on.
+// Rows and targets from one row on.
 template <typename T>
 struct Rows {
   const T* features;
@@ -50,7 +50,7 @@ struct Rows {
   int64_t first, count, width;
 };
 
-// Copies the rows as float64 and returns their Φy, while they are in the cache.
+// Copies the rows as float64 and returns their Φy, computed while they are in the cache.
 template <typename T>
 std::vector<double> copy_rows(const Rows<T>& rows, double* to) {
   const int64_t m = rows.width;
@@ -69,13 +69,13 @@ std::vector<double> copy_rows(const Rows<T>& rows, double* to) {
   return moment;
 }
 
-// The same with threads. Plain ones: those of OpenMP stay awake for milliseconds after their work and take
-// the cores from the BLAS that comes next, which doubles the time of the whole.
+// The same with threads. OpenMP's threads would stay awake for milliseconds after their work and take the
+// cores from BLAS, which comes next: the whole would take twice as long. So these are plain threads.
 template <typename T>
 void copy_block(const Rows<T>& rows, double* to, double* moment) {
   const int64_t parts = std::clamp<int64_t>(rows.count / kRowsAThread, 1, at::get_num_threads());
   std::vector<std::future<std::vector<double>>> sums;
-  for (int64_t part = parts - 1; part >= 0; --part) {  // the first part is left to this thread
+  for (int64_t part = parts - 1; part >= 0; --part) {  // this thread does the first part
     const int64_t begin = rows.count * part / parts, end = rows.count * (part + 1) / parts;
     const Rows<T> mine{rows.features, rows.targets, rows.first + begin, end - begin, rows.width};
     sums.push_back(std::async(part > 0 ? std::launch::async : std::launch::deferred, copy_rows<T>, mine,
@@ -87,8 +87,8 @@ void copy_block(const Rows<T>& rows, double* to, double* moment) {
   }
 }
 
-// gram += weight · blockᵀ block in the lower triangle. The product of panels does little more than half of
-// the work of the whole product.
+// gram += weight · blockᵀ block in the lower triangle. Working in panels takes little more than half of the
+// operations of the whole product.
 void add_gram_by_panels(const at::Tensor& block, double weight, const at::Tensor& gram) {
   constexpr int64_t kPanel = 64;
   const int64_t m = gram.size(0);
@@ -145,8 +145,8 @@ void check_positive(const char* key, double value) {
   }
 }
 
-// A pivot that is not positive, or no larger than the rounding of what it was computed from, means that the
-// feature is a combination of those before it as far as float64 can tell.
+// If a pivot is not positive, or no larger than the rounding errors in it, then the feature is a combination
+// of earlier features, as far as float64 can tell.
 void check_factor(const at::Tensor& precision, const at::Tensor& factor, int64_t failed_minor) {
   constexpr double kRounding = 16 * std::numeric_limits<double>::epsilon();
   const at::Tensor diagonal = precision.diagonal().contiguous(), pivots = factor.diagonal().contiguous();
@@ -162,8 +162,9 @@ void check_factor(const at::Tensor& precision, const at::Tensor& factor, int64_t
       "posterior",
       fmt::format("feature {} is degenerate (diagonal entry {:.3g}): the matrix has no Cholesky factor",
                   feature, a[feature]),
-      "remove or rescale the feature, or lower posterior.prior_variance (poem mine: --prior-variance); a "
-      "training that diverges does it: lower train.learning_rate");
+      "remove or rescale the feature, or lower posterior.prior_variance (poem mine: --prior-variance); if "
+      "the "
+      "training diverged, lower train.learning_rate");
 }
 
 }  // namespace
@@ -178,10 +179,10 @@ Statistics& Statistics::operator=(const Statistics& other) { return *this = Stat
 
 void Statistics::add(const at::Tensor& features, const at::Tensor& targets, double weight) {
   if (features.dim() != 2 || features.size(1) != moment.size(0)) {
-    throw Error("posterior", fmt::format("features of width {} given, {} expected",
+    throw Error("posterior", fmt::format("got features of width {}, expected {}",
                                          features.dim() == 2 ? features.size(1) : -1, moment.size(0)));
   }
-  TORCH_CHECK(targets.dim() == 1 && targets.size(0) == features.size(0), "one target a row");
+  TORCH_CHECK(targets.dim() == 1 && targets.size(0) == features.size(0), "one target per row");
   const at::Tensor y = targets.to(at::kCPU, at::kDouble).contiguous();
   check_targets(y);
   const at::Tensor x = features.scalar_type() == at::kDouble ? features : features.to(at::kFloat);
@@ -215,7 +216,7 @@ Posterior::Posterior(const Statistics& statistics, const PosteriorSettings& sett
   check_positive("noise_variance", settings.noise_variance);
   check_positive("scale", settings.scale);
   const double noise_precision = 1 / settings.noise_variance;
-  at::Tensor precision = statistics.gram * noise_precision;  // lower triangle: all that is read of it
+  at::Tensor precision = statistics.gram * noise_precision;  // only its lower triangle is used
   precision.diagonal().add_(1 / settings.prior_variance);
   at::Tensor info;
   std::tie(factor_, info) = at::linalg_cholesky_ex(precision);

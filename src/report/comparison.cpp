@@ -26,18 +26,18 @@ bool are_distinct(const std::vector<std::string>& names) {
   return std::set<std::string>(names.begin(), names.end()).size() == names.size();
 }
 
-// A run beside itself tells nothing, and would look like two that agree.
+// A run compared with itself would look like two runs that agree.
 void check_no_run_twice(const std::vector<RunData>& runs) {
   for (size_t i = 0; i < runs.size(); ++i) {
     for (size_t other = 0; other < i; ++other) {
-      std::error_code ignored;  // both were read
+      std::error_code ignored;  // both exist: they were read
       if (std::filesystem::equivalent(runs[i].folder, runs[other].folder, ignored))
         throw Error(runs[i].folder, "is named twice", "name each run once");
     }
   }
 }
 
-// The folders' own names where they differ, else as they were given.
+// The last components of the folders if they differ, otherwise the folders as they were given.
 std::vector<std::string> names_of(const std::vector<RunData>& runs) {
   std::vector<std::string> names;
   for (const RunData& run : runs) names.push_back(run.name());
@@ -80,23 +80,23 @@ class Comparison {
       if (std::isfinite(rank(i))) order.push_back(i);
     }
     if (order.size() < 2)
-      return "Fewer than two of the runs have figures on test sets: there is nothing to rank.";
-    if (!same_sets()) return "The runs were tested on different sets: their means cannot be compared.";
+      return "Fewer than two of the runs have figures on test sets, so there is nothing to rank.";
+    if (!same_sets()) return "The runs were tested on different sets, so their means cannot be compared.";
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
     std::vector<std::string> places;
-    for (size_t i = 0, end; i < order.size(); i = end) {  // runs whose figures look the same share a place
+    for (size_t i = 0, end; i < order.size(); i = end) {  // runs whose figures look the same share a rank
       const std::string figure = percent_text(rank(order[i]), 2);
       std::vector<std::string> level;
       for (end = i; end < order.size() && percent_text(rank(order[end]), 2) == figure; ++end)
         level.push_back(names_[order[end]]);
       places.push_back(
-          fmt::format("{}{} {}", listed(level), level.size() > 1 ? ", level at" : " with", figure));
+          fmt::format("{}{} {}", listed(level), level.size() > 1 ? " each with" : " with", figure));
     }
     return fmt::format(
         "{}{}.", places.size() > 1 ? "Lowest mean FPR95: " : "Mean FPR95: ", fmt::join(places, "; then "));
   }
 
-  // Of those that have figures.
+  // Of the runs that have figures.
   bool same_sets() const {
     std::set<std::set<std::string>> lists;
     for (const RunData& run : runs_) {
@@ -192,7 +192,7 @@ class Comparison {
     page_.draw({{"kind", "grid"}, {"pieces", pieces}});
   }
 
-  // A run's ID scores stand in the page once, whatever the number of test sets.
+  // The page contains a run's ID scores once, however many test sets there are.
   void add_rocs() {
     const std::vector<std::string> sets = set_names();
     json runs = json::array();
@@ -215,16 +215,17 @@ class Comparison {
   void add_setup() {
     page_.section("Setup");
     const Table differences = config_differences();
-    if (differences.rows.empty()) return page_.add(html_paragraph("The configs tell of no difference."));
+    if (differences.rows.empty()) return page_.add(html_paragraph("The configs do not differ."));
     page_.add(html_table(differences));
     for (const auto& row : differences.rows) {
       if (std::count(row.begin(), row.end(), kNotRecorded) == 0) continue;
       return page_.add(html_paragraph(
-          "Not recorded: the run's config lacks the key, as one of an earlier version may.", "quiet"));
+          "\"Not recorded\" means that the run's config lacks the key, perhaps because poem was older.",
+          "quiet"));
     }
   }
 
-  // A run whose config lacks a key is taken to have had what is now its default.
+  // If a run's config lacks a key, the run is assumed to have used the present default.
   Table config_differences() const {
     Table table{"Keys of the configs that differ", {{"key", true}}, {}};
     for (const std::string& name : names_) table.columns.push_back({name, true});

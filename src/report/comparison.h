@@ -1,4 +1,4 @@
-// Several runs on one page: their figures side by side, what their configs differ in, their curves.
+// Several runs on one page: their figures side by side, the differences of their configs, their curves.
 //
 //   write_report("compared.html", comparison({read_run("runs/a"), read_run("runs/b")}), false);
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace poem {
 
-// At least two; a run that is named twice is an Error.
+// Takes at least two runs. A run that is named twice is an Error.
 std::string comparison(const std::vector<RunData>& runs);
 
 }  // namespace poem

@@ -18,7 +18,7 @@ void add_epoch_plot(json& pieces, const std::string& title, const json& y_axis,
   if (shown.empty()) return;
   json piece = {{"kind", "lines"}, {"title", title}, {"y", y_axis}, {"series", shown}};
   piece["x"] = {{"label", "epoch"}, {"whole", true}};
-  piece["legend"] = series.size() > 1;  // which of them is there, where the others have no figures
+  piece["legend"] = series.size() > 1;  // even if only one has figures: the legend says which
   pieces.push_back(std::move(piece));
 }
 

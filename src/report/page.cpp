@@ -10,7 +10,7 @@
 namespace poem {
 namespace {
 
-// Nothing may be fetched, whatever a name in the data says.
+// The browser may fetch nothing, whatever a name in the data contains.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
@@ -51,7 +51,7 @@ std::string Page::html() const {
       "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n"
       "<header>\n<h1>{}</h1>\n<p class=\"subtitle\">{}</p>\n</header>\n"
       "<nav aria-label=\"Sections\"><ul>\n{}</ul></nav>\n<main>\n"
-      "<noscript><p class=\"note\">The plots of this page are drawn by a script, which is switched off "
+      "<noscript><p class=\"note\">A script draws the plots of this page, but scripts are switched off "
       "here.</p></noscript>\n"
       "{}</main>\n<script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{}</script>\n"
       "</body>\n</html>\n",
@@ -63,7 +63,7 @@ std::string script_json(const nlohmann::json& json) {
   std::string safe;
   for (char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {
     if (c == '<')
-      safe += "\\u003c";  // neither </script> nor <!-- can stand in it
+      safe += "\\u003c";  // so that neither </script> nor <!-- can occur
     else
       safe += c;
   }

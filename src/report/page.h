@@ -1,6 +1,6 @@
-// One HTML file that stands for itself: style, script, data and pictures are inside, and nothing is fetched.
-// Text and tables are HTML (report/html.h); plots are drawn in the browser by src/report/assets/report.js,
-// from the data that the page carries. docs/report.md lists the pieces it can draw.
+// One self-contained HTML file: style, script, data and pictures are inside, and nothing is fetched. Text and
+// tables are HTML (report/html.h). The script src/report/assets/report.js draws the plots in the browser,
+// from the data in the page. docs/report.md lists the pieces that it can draw.
 //
 //   Page page("My run", "what it is about");
 //   page.section("Training");
@@ -17,12 +17,12 @@ namespace poem {
 
 class Page {
  public:
-  // `scripts` are assets that add kinds of pieces to those of report.js.
+  // `scripts` are assets that define more kinds of pieces than report.js.
   Page(std::string title, std::string subtitle, std::vector<std::string> scripts = {});
 
   void section(const std::string& title);
   void add(const std::string& html);       // to the last section
-  void draw(const nlohmann::json& piece);  // a plot or control: {"kind": …} and what that kind takes
+  void draw(const nlohmann::json& piece);  // a plot or control: {"kind": …} and the data of that kind
   void details(const std::string& summary, const std::string& html);  // hidden until it is opened
 
   std::string html() const;
@@ -37,13 +37,13 @@ class Page {
   nlohmann::json pieces_ = nlohmann::json::array();
 };
 
-// JSON as text that may stand inside <script type="application/json">: nothing in it ends that element.
+// JSON as text for the inside of <script type="application/json">: nothing in it ends that element.
 std::string script_json(const nlohmann::json& json);
 
-// Many numbers in few bytes: {"float32": base64}. The script takes it wherever it takes a list of numbers.
+// Many numbers in few bytes: {"float32": base64}. The script accepts it in place of any list of numbers.
 nlohmann::json packed(const std::vector<float>& values);
 
-// A picture for an image's "src".
+// A picture as the "src" of an image.
 std::string picture_uri(const std::string& png);
 
 }  // namespace poem

@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kMarks[] = {"dot", "cross"};  // colour never stands alone
+constexpr const char* kMarks[] = {"dot", "cross"};  // so that points differ in more than colour
 
-// The inks of report.css for those of plot.h.
+// Maps the inks of plot.h to those of report.css.
 int ink_number(Ink ink) {
   switch (ink) {
     case Ink::kBlue:
@@ -75,7 +75,7 @@ json panel_piece(const Panel& panel, bool square) {
   return piece;
 }
 
-// Marching squares: a square of four neighbouring centres is crossed by no line, one, or two.
+// Marching squares: no, one or two lines cross a square of four neighbouring centres.
 Line contour(const std::vector<double>& field, int64_t rows, int64_t columns, double level, const Axis& x,
              const Axis& y) {
   Line line;

@@ -13,9 +13,9 @@ namespace {
 
 constexpr double kLeft = 62, kTop = 30, kRight = 14, kBottom = 46;  // room around a panel for its labels
 constexpr double kHeader = 30, kLegendRow = 18;
-constexpr double kCharacter = 6.3;  // a generous width of a letter, for there is no font to measure
+constexpr double kCharacter = 6.3;  // a generous width per letter, because there is no font to measure
 
-// Each colour has a shade for a light and one for a dark background; `color` makes them one word in the body.
+// Each ink has a shade for light and one for dark backgrounds. The body refers to it as currentColor.
 constexpr const char* kStyle =
     "<style>\n"
     "text{fill:currentColor}\n"
@@ -45,7 +45,7 @@ std::string text(double x, double y, const char* anchor, const std::string& cont
                      attributes, escape_html(content));
 }
 
-// Where the values of an axis lie on `length` pixels.
+// Maps the values of an axis to `length` pixels.
 class Scale {
  public:
   Scale(const Axis& axis, double length) : axis_(axis), length_(length) {}
@@ -80,7 +80,7 @@ class PanelWriter {
  private:
   double down(double value) const { return height_ - y_(value); }
 
-  // Neighbours of one strength in a row become one rectangle, all rectangles of a strength one path.
+  // Neighbours of equal strength in a row become one rectangle, and all rectangles of a strength one path.
   void draw(const HeatMap& map) {
     constexpr int kLevels = 16;
     std::array<std::string, kLevels + 1> paths;
@@ -100,7 +100,7 @@ class PanelWriter {
                         -cell_width * run);
       }
     }
-    for (int i = 1; i <= kLevels; ++i) {  // no ink, no path
+    for (int i = 1; i <= kLevels; ++i) {  // level 0 has no ink and needs no path
       if (paths[i].empty()) continue;
       svg_ += fmt::format(
           "<path class=\"i{}\" fill=\"currentColor\" fill-opacity=\"{:.3g}\" shape-rendering=\"crispEdges\" "
@@ -131,7 +131,7 @@ class PanelWriter {
     bool pen_down = false;
     for (size_t i = 0; i < line.x.size(); ++i) {
       const bool drawn = x_.defined(line.x[i]) && y_.defined(line.y[i]);
-      // Far outside of the panel a point only gives the direction in which the line leaves it.
+      // A point far outside the panel only matters for the direction in which the line leaves it.
       if (drawn)
         path += fmt::format("{}{:.5g} {:.5g}", pen_down ? 'L' : 'M', x_(line.x[i]),
                             std::clamp(down(line.y[i]), -9 * height_, 9 * height_));
@@ -143,7 +143,7 @@ class PanelWriter {
         ink_class(line.ink), dash_pattern(line.dash), path);
   }
 
-  // A stroke of no length with round ends is a dot: the shortest way to write many.
+  // A stroke of zero length with round ends is a dot, and the shortest way to write many dots.
   void draw(const Points& points) {
     std::string path;
     for (size_t i = 0; i < points.x.size(); ++i) {

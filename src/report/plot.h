@@ -1,6 +1,6 @@
-// Pictures as SVG text: panels in rows with axes, ticks, heat maps, lines, points and one legend. A file
-// stands for itself (no font, script or image from elsewhere), follows the reader's light or dark setting and
-// tells a screen reader what it shows.
+// Pictures as SVG text: panels in rows with axes, ticks, heat maps, lines, points and one legend. A file is
+// self-contained (no font, script or image from elsewhere), follows the reader's light or dark setting and
+// has a description for screen readers.
 //
 //   Figure figure{"Loss", "Training loss by epoch", 1, {}};
 //   Panel panel{"", {"epoch", 1, 30}, {"loss", 1e-3, 1, true}};
@@ -28,7 +28,7 @@ struct Line {
   std::vector<double> x, y;
   Ink ink = Ink::kText;
   Dash dash = Dash::kSolid;
-  std::string label;  // entries of the legend are told apart by it; empty: none
+  std::string label;  // equal labels share an entry of the legend; empty: no entry
 };
 
 struct Points {
@@ -38,14 +38,14 @@ struct Points {
   std::string label;
 };
 
-// Fills the panel with a grid of cells, first row at the bottom; each value in 0 … 1 is the strength of the
+// A grid of cells that fills the panel, first row at the bottom. Each value in 0 … 1 is the strength of the
 // ink.
 struct HeatMap {
   int64_t rows = 0, columns = 0;
   std::vector<double> values;
   Ink ink = Ink::kText;
   std::string label;
-  bool scale = false;  // the legend shows a scale from none to full ink instead of one swatch
+  bool scale = false;  // the legend shows a scale from no ink to full ink instead of one swatch
 };
 
 struct Panel {
@@ -58,15 +58,15 @@ struct Panel {
 
 struct Figure {
   std::string title;
-  std::string description;  // for those who cannot see it
-  int64_t columns = 1;      // panels in a row
+  std::string description;  // for screen readers
+  int64_t columns = 1;      // panels per row
   std::vector<Panel> panels;
   double panel_width = 240, panel_height = 200;  // of the area inside the axes
 };
 
 std::string to_svg(const Figure& figure);
 
-// Round numbers inside [low, high]: about five, or on a logarithmic axis whole decades (at most about six).
+// About five round numbers inside [low, high]; on a logarithmic axis whole decades (at most about six).
 std::vector<double> axis_ticks(const Axis& axis);
 
 }  // namespace poem

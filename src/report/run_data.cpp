@@ -26,7 +26,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t kMinedSheets = 12;  // that a report shows: first and last epoch and others spread between
+constexpr size_t kMinedSheets = 12;  // shown in a report: of the first, the last, and epochs between them
 
 // The keys of nested maps joined by dots, values as YAML.
 void flatten(const std::string& prefix, const YAML::Node& node,
@@ -49,8 +49,8 @@ double number_at(const json& from, const std::string& pointer) {
   return from.contains(place) && from[place].is_number() ? from[place].get<double>() : kNone;
 }
 
-// The classes and the square matrix that to_json_text(Results) writes; nothing where they are missing or do
-// not fit together.
+// The classes and the square matrix that to_json_text(Results) writes; empty if they are missing or do not
+// fit together.
 std::optional<Confusion> confusion_from(const ordered_json& from) {
   if (!from.contains("classes") || !from.contains("confusion")) return std::nullopt;
   try {
@@ -69,8 +69,8 @@ std::optional<Confusion> confusion_from(const ordered_json& from) {
   return std::nullopt;
 }
 
-// Of the form that to_json(Results) writes; nothing if there is no set in it. Figures that are no numbers
-// become NaN.
+// Reads what to_json(Results) writes; empty if it contains no set. Figures that are not numbers become
+// NaN.
 std::optional<Results> results_from(const ordered_json& from) {
   if (!from.is_object() || !from.contains("sets") || !from["sets"].is_object()) return std::nullopt;
   const auto metrics_of = [](const ordered_json& entry) {
@@ -123,7 +123,7 @@ class Reader {
   bool has(const std::string& name) const { return fs::is_regular_file(path(name)); }
   void note(const std::string& text) { run_.notes.push_back(text); }
 
-  // Calls read(); what it throws of a file that is damaged becomes a note.
+  // Calls read(). If it throws because the file is damaged, that becomes a note.
   template <class Read>
   void attempt(const std::string& name, Read read) {
     try {
@@ -144,13 +144,13 @@ class Reader {
       run_.config = config_entries(run_.config_text);
     });
     if (const std::string format = run_.setting("format"); format != std::to_string(kRunFormat)) {
-      note(fmt::format("The run is of format {}, this poem knows {}: it shows what it understands.",
+      note(fmt::format("The run has format {}, but this poem knows format {}: it shows what it understands.",
                        format.empty() ? "unknown" : format, kRunFormat));
     }
   }
 
   void read_metrics() {
-    if (!has("metrics.jsonl")) return note("metrics.jsonl is missing: there are no figures by epoch.");
+    if (!has("metrics.jsonl")) return note("metrics.jsonl is missing: there are no figures per epoch.");
     std::istringstream text(read_file(path("metrics.jsonl")));
     int64_t number = 0, bad = 0, first_bad = 0;
     for (std::string line; std::getline(text, line);) {
@@ -162,9 +162,9 @@ class Reader {
         first_bad = number;
       }
     }
-    if (bad == 1) note(fmt::format("metrics.jsonl: line {} makes no sense.", first_bad));
+    if (bad == 1) note(fmt::format("metrics.jsonl: line {} is damaged.", first_bad));
     if (bad > 1) {
-      note(fmt::format("metrics.jsonl: {} of {} lines make no sense, the first is line {}.", bad, number,
+      note(fmt::format("metrics.jsonl: {} of {} lines are damaged, the first is line {}.", bad, number,
                        first_bad));
     }
   }
@@ -173,7 +173,7 @@ class Reader {
     if (has("results.json")) {
       attempt("results.json", [&] {
         run_.results = results_from(ordered_json::parse(read_file(path("results.json"))));
-        if (!run_.results) note("results.json holds no test set's figures.");
+        if (!run_.results) note("results.json contains no figures of a test set.");
       });
     }
     for (auto line = run_.epochs.rbegin(); !run_.results && line != run_.epochs.rend(); ++line) {
@@ -190,7 +190,7 @@ class Reader {
     for (const std::string& name : names) {
       const std::string file = "scores/" + name + ".npy";
       if (name.find('/') != name.npos || !has(file)) {
-        note(file + " is missing: there are no histograms and curves of its scores.");
+        note(file + " is missing: there are no histograms or curves of its scores.");
       } else {
         attempt(file, [&] {
           const std::vector<double> scores = poem::read_scores(path(file));  // of a file of float32
@@ -198,9 +198,9 @@ class Reader {
           std::sort(run_.scores.back().scores.begin(), run_.scores.back().scores.end());
         });
       }
-      if (run_.scores.empty()) return;  // nothing to hold the others against
+      if (run_.scores.empty()) return;  // without ID scores there is nothing to compare the others with
     }
-    if (run_.scores.size() == 1) run_.scores.clear();  // and nothing to hold against it
+    if (run_.scores.size() == 1) run_.scores.clear();  // ID scores alone cannot be compared either
   }
 
   void read_detector() {
@@ -238,7 +238,7 @@ class Reader {
 
   void read_gallery() {
     if (!fs::is_directory(path("gallery"))) {
-      const bool points = run_.setting("data.size") == "1";  // there are no pictures of them
+      const bool points = run_.setting("data.size") == "1";  // which have no pictures
       if (run_.results && run_.results_epoch == 0 && !points)
         note("gallery/ is missing: there are no pictures.");
       return;
@@ -277,9 +277,10 @@ class Reader {
   void note_progress() {
     const auto done = static_cast<int64_t>(run_.epochs.size());
     if (!run_.finished() && run_.setting("format") == std::to_string(kRunFormat)) {
-      note(fmt::format("If it was stopped, go on with: poem train --resume {}", shell_quoted(run_.folder)));
+      note(fmt::format("If it was stopped, continue it with: poem train --resume {}",
+                       shell_quoted(run_.folder)));
     } else if (run_.finished() && has("metrics.jsonl") && done < run_.planned_epochs()) {
-      note(fmt::format("metrics.jsonl tells of {} of {}.", done, counted(run_.planned_epochs(), "epoch")));
+      note(fmt::format("metrics.jsonl has only {} of {}.", done, counted(run_.planned_epochs(), "epoch")));
     }
   }
 
@@ -321,13 +322,13 @@ std::vector<double> RunData::epoch_numbers() const { return by_epoch("/epoch"); 
 
 std::vector<std::pair<std::string, std::string>> config_entries(const std::string& yaml) {
   std::vector<std::pair<std::string, std::string>> entries;
-  flatten("", load_yaml("config.yaml", yaml, "mend the line"), entries);
+  flatten("", load_yaml("config.yaml", yaml, "correct the line"), entries);
   return entries;
 }
 
 RunData read_run(const std::string& folder) {
   if (!fs::is_directory(folder))
-    throw Error(folder, "is not a folder", "name one that 'poem train --out' made");
+    throw Error(folder, "is not a folder", "name a folder that 'poem train --out' made");
   if (!fs::exists(folder + "/config.yaml") && !fs::exists(folder + "/metrics.jsonl")) {
     throw Error(folder, "is not a run: it has neither config.yaml nor metrics.jsonl",
                 "name a folder that 'poem train --out' made");

@@ -37,7 +37,7 @@ std::string words_on_sets(const std::vector<std::pair<std::string, double>>& rej
                             worst->first, percent_text(worst->second));
 }
 
-// What the detector does at its own threshold or, where the scores are not known, at 95 % of ID images kept.
+// What the detector does at its threshold or, if the scores are unknown, when it keeps 95 % of the ID images.
 std::string words_on_results(const RunData& run) {
   std::vector<std::pair<std::string, double>> rejected;
   std::string text;
@@ -57,7 +57,7 @@ std::string words_on_results(const RunData& run) {
   } else {
     for (const SetResult& set : run.results->sets) rejected.emplace_back(set.name, 1 - set.metrics.fpr95);
     text =
-        fmt::format("{} a threshold that keeps {} of the ID test images it rejects {}.",
+        fmt::format("{} a threshold that keeps {} of the ID test images, the detector rejects {}.",
                     run.results_epoch > 0 ? fmt::format("After epoch {}, with", run.results_epoch) : "With",
                     percent_text(0.95, 0), words_on_sets(rejected));
   }
@@ -65,7 +65,7 @@ std::string words_on_results(const RunData& run) {
     text += fmt::format(" It names the right class of {} of the ID images.",
                         percent_text(*run.results->id_accuracy));
   }
-  if (run.results->mean.auroc <= 0.5) text += " Its scores tell ID from OOD no better than chance.";
+  if (run.results->mean.auroc <= 0.5) text += " Its scores separate ID from OOD no better than chance.";
   return text;
 }
 
@@ -91,7 +91,7 @@ void draw_grid(Page& page, const char* title, const json& grid) {
   page.draw(grid);
 }
 
-// One row a set and one for their mean.
+// One row per set, and one for their mean.
 std::string results_table(const RunData& run) {
   const Results& results = *run.results;
   Table table{fmt::format("Figures on the test sets{}, in percent",
@@ -134,10 +134,10 @@ std::string classes_table(const Confusion& confusion) {
   return html_table(table);
 }
 
-// Rows are classes, columns what the detector calls their images.
+// Rows are the classes of the images, columns the classes that the detector names.
 std::string confusion_table(const Confusion& confusion) {
   Table table{
-      "Confusion matrix: images of each class (row) by the class named (column)", {{"class", true}}, {}};
+      "Confusion matrix: images of each class (row) by predicted class (column)", {{"class", true}}, {}};
   for (size_t i = 0; i < confusion.class_names.size(); ++i) {
     table.columns.push_back({confusion.class_names[i]});
     table.rows.push_back({confusion.class_names[i]});
@@ -148,7 +148,7 @@ std::string confusion_table(const Confusion& confusion) {
 }
 
 void add_classes(Page& page, const RunData& run) {
-  constexpr size_t kMost = 30;  // classes whose matrix can be read; results.json has larger ones
+  constexpr size_t kMost = 30;  // a larger matrix is not readable on a page; results.json contains it
   if (!run.results || !run.results->confusion) return;
   const Confusion& confusion = *run.results->confusion;
   std::string html = classes_table(confusion);
@@ -177,7 +177,7 @@ void add_scores(Page& page, const RunData& run) {
   page.draw(piece);
 }
 
-// Without outliers L_reg is 0 in every epoch, and the loss is that of the classes alone.
+// Without outliers L_reg is 0 in every epoch, and the loss is the classification loss alone.
 bool is_regularised(const RunData& run) {
   const std::vector<double> values = run.by_epoch("/regularisation");
   return std::any_of(values.begin(), values.end(), [](double v) { return std::isfinite(v) && v != 0; });
@@ -222,16 +222,15 @@ json class_bars(const json& classes, const std::string& title) {
   return piece;
 }
 
-// Of every epoch that has them; the script lets the reader step through.
+// The classes of every epoch that has them. The script lets the reader step through them.
 json composition(const RunData& run) {
   const auto place = "/mining/classes"_json_pointer;
   json frames = json::array();
   for (const json& line : run.epochs) {
     if (!line.contains(place) || !line[place].is_array()) continue;
     const std::string epoch = "epoch " + line["epoch"].dump();
-    frames.push_back(
-        {{"title", epoch},
-         {"piece", class_bars(line[place], "Classes of the outliers, those mined most, " + epoch)}});
+    frames.push_back({{"title", epoch},
+                      {"piece", class_bars(line[place], "Most mined classes of the outliers, " + epoch)}});
   }
   return frames;
 }
@@ -240,11 +239,11 @@ void add_mining(Page& page, const RunData& run) {
   json grid = new_grid();
   add_curves(grid, run, "Boundary score, 0 at the boundary", boundary_axis(),
              {{"mined set", "/mining/mined_abs_logit", -1}, {"pool", "/mining/pool_abs_logit", -1}});
-  add_curves(grid, run, "Taken for outliers by the draw", share_axis("mean sigmoid(wᵀφ)"),
+  add_curves(grid, run, "Probability of being an outlier, by the draw", share_axis("mean sigmoid(wᵀφ)"),
              {{"mined set", "/mining/mined_p_outlier"}, {"pool", "/mining/pool_p_outlier"}});
   add_curves(
       grid, run, "Overlap of mined sets", share_axis("share"),
-      {{"with a second draw", "/mining/draw_overlap"}, {"with the epoch before", "/mining/last_overlap"}});
+      {{"with a second draw", "/mining/draw_overlap"}, {"with the previous epoch", "/mining/last_overlap"}});
   add_curves(grid, run, "Spread of wᵀφ over draws", {{"label", "standard deviation"}, {"low", 0}},
              {{"pool", "/mining/spread"}});
   add_curves(grid, run, "Distinct images in the mined set", {{"label", "images"}, {"low", 0}},
@@ -254,12 +253,12 @@ void add_mining(Page& page, const RunData& run) {
   if (frames.empty()) return;
   if (grid["pieces"].empty()) page.section("Mining");
   page.draw({{"kind", "frames"},
-             {"label", "Epoch of the composition"},
+             {"label", "Epoch of the classes"},
              {"frames", frames},
              {"first", frames.size() - 1}});
 }
 
-// What stands under each tile, in lines.
+// The lines of text under each tile.
 json captions(const Sheet& sheet) {
   json tiles = json::array();
   for (const json& tile : sheet.list["tiles"]) {
@@ -292,10 +291,10 @@ struct Kind {
 };
 constexpr Kind kTestSheets[] = {
     {"ood-as-id", "OOD taken for ID",
-     "OOD images with the highest scores: the set, the class named, the score, the file."},
+     "OOD images with the highest scores: set, predicted class, score and file."},
     {"id-as-ood", "ID taken for OOD",
-     "ID images with the lowest scores: the class, the class named, the score, the file."},
-    {"misclassified", "Wrong class", "ID images of another class than named, the highest scores first."},
+     "ID images with the lowest scores: class, predicted class, score and file."},
+    {"misclassified", "Wrong class", "ID images with a wrong predicted class, highest scores first."},
     {"near-threshold", "Nearest the threshold", "Images whose scores are closest to the threshold."}};
 
 void add_gallery(Page& page, const RunData& run) {
@@ -332,7 +331,7 @@ double total(const RunData& run, const char* pointer) {
 
 void add_time(Page& page, const RunData& run) {
   if (run.epochs.empty()) return;
-  json bars = {{"kind", "bars"}, {"title", "Seconds by phase, whole run"}};
+  json bars = {{"kind", "bars"}, {"title", "Seconds per phase, whole run"}};
   json seconds = json::array();
   for (const Curve& phase : kPhases) {
     bars["names"].push_back(phase.label);
@@ -342,7 +341,7 @@ void add_time(Page& page, const RunData& run) {
   bars["series"] = {{{"label", "seconds"}, {"values", seconds}}};
   json grid = new_grid();
   grid["pieces"].push_back(bars);
-  add_curves(grid, run, "Seconds by epoch", {{"label", "seconds"}, {"low", 0}}, kPhases);
+  add_curves(grid, run, "Seconds per epoch", {{"label", "seconds"}, {"low", 0}}, kPhases);
   draw_grid(page, "Time", grid);
 }
 
@@ -382,8 +381,8 @@ std::string verdict(const RunData& run) {
   const std::vector<double> accuracy = run.by_epoch("/validation_accuracy");
   std::string text = state + "There are no figures on test sets.";
   if (!accuracy.empty() && std::isfinite(accuracy.back())) {
-    text +=
-        fmt::format(" On held-out ID images it names the right class of {}.", percent_text(accuracy.back()));
+    text += fmt::format(" It names the right class of {} of the held-out ID images.",
+                        percent_text(accuracy.back()));
   }
   return text;
 }
@@ -417,7 +416,7 @@ void write_run_report(const std::string& folder) {
 
 void write_report(const std::string& path, const std::string& page, bool force) {
   if (fs::is_regular_file(path) && !force && !is_report(path)) {
-    throw Error(path, "exists already and is no report of poem",
+    throw Error(path, "exists already and is not a report of poem",
                 "choose another name, or --force to replace it");
   }
   check_output_file(path, true);

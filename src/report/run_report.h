@@ -1,5 +1,5 @@
-// The report of a run as one page: verdict, figures, scores with a threshold to move, training, mining,
-// pictures, config. docs/report.md.
+// The report of a run as one page: verdict, figures, scores with a movable threshold, training, mining,
+// pictures, config. See docs/report.md.
 //
 //   write_report("runs/demo/poem/report.html", run_report(read_run("runs/demo/poem")), false);
 #pragma once
@@ -11,14 +11,14 @@ namespace poem {
 
 std::string run_report(const RunData& run);
 
-// One sentence or two on how the run did, from its figures.
+// One or two sentences about how well the run did.
 std::string verdict(const RunData& run);
 
-// The page that every run leaves: FOLDER/report.html.
+// The page that every run writes: FOLDER/report.html.
 std::string report_path(const std::string& folder);
 void write_run_report(const std::string& folder);
 
-// Writes a page. A report of poem's is replaced; anything else only with `force`, otherwise it is an Error.
+// Writes a page. Replaces a report of poem; replacing any other file without `force` is an Error.
 void write_report(const std::string& path, const std::string& page, bool force);
 
 }  // namespace poem

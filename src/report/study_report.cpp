@@ -35,7 +35,7 @@ std::string mean_text(const Summary& summary) {
   return mean_digits(summary) + (summary.deviation ? fmt::format(" ± {:.2f}", *summary.deviation) : "");
 }
 
-// "CIFAR-10: " where a study has settings.
+// "CIFAR-10: " if the study has settings.
 std::string setting_prefix(const Study& study, size_t setting) {
   const std::string& name = study.settings[setting].name;
   return name.empty() ? "" : name + ": ";
@@ -56,10 +56,10 @@ Summary summary_of(const StudyRecord& record, size_t setting, size_t method) {
   return summarise(record.results.cells, setting, method, fpr95());
 }
 
-// What an outcome rests on: how the best compares with each other method, over the seeds that both have.
+// How the best method compares with every other, over the seeds that both have.
 struct Outcome {
-  std::vector<size_t> level;  // the best and those with as many seeds and a mean that looks the same
-  std::vector<size_t> better, worse, close, open;  // told apart or not; by too few seeds
+  std::vector<size_t> level;  // the best, and those with as many seeds whose mean looks the same
+  std::vector<size_t> better, worse, close, open;  // distinguished; not distinguished; by too few seeds
   std::vector<size_t> without;                     // no seed in common with the best
   size_t seeds = 0;                                // of the best
   bool others_have_fewer = false;
@@ -87,19 +87,19 @@ Outcome outcome_of(const StudyRecord& record, size_t setting, const Differences&
   return outcome;
 }
 
-// "; the seeds do not tell it from random"
+// "; the seeds do not distinguish it from random"
 std::string words_on_chance(const Study& study, const Outcome& outcome) {
   const char* it = outcome.level.size() > 1 ? "them" : "it";
   std::string text;
   const auto add = [&](const std::vector<size_t>& methods, const std::string& words) {
     if (!methods.empty()) text += fmt::format("; {} {}", words, listed(names_of(study, methods)));
   };
-  add(outcome.better, "lower over the seeds in common, by more than these explain:");
-  add(outcome.close, fmt::format("the seeds do not tell {} from", it));
-  add(outcome.open, fmt::format("too few seeds to tell {} from", it));
+  add(outcome.better, "over the seeds in common these are lower, by more than the seeds explain:");
+  add(outcome.close, fmt::format("the seeds do not distinguish {} from", it));
+  add(outcome.open, fmt::format("there are too few seeds to distinguish {} from", it));
   if (text.empty() && !outcome.worse.empty())
     text = "; every other method compared is worse by more than the seeds explain";
-  add(outcome.without, "not compared, as no seed is in common:");
+  add(outcome.without, "not compared, because no seed is in common:");
   return text;
 }
 
@@ -110,13 +110,13 @@ std::string verdict_of(const StudyRecord& record, size_t setting) {
   if (!differences) return "";
   const Outcome outcome = outcome_of(record, setting, *differences);
   Summary best = summary_of(record, setting, differences->best);
-  if (outcome.level.size() > 1) best.deviation.reset();  // each has its own
+  if (outcome.level.size() > 1) best.deviation.reset();  // the methods have different ones
   const std::string seeds = outcome.seeds < study.seeds.size()
                                 ? fmt::format("{} of {}", outcome.seeds, counted(study.seeds.size(), "seed"))
                                 : fmt::format("all {} seeds", outcome.seeds);
   return fmt::format(
       "{}{} {} the lowest mean FPR95{}, {}{}{}.", setting_prefix(study, setting),
-      listed(names_of(study, outcome.level)), outcome.level.size() > 1 ? "are level at" : "has",
+      listed(names_of(study, outcome.level)), outcome.level.size() > 1 ? "share" : "has",
       outcome.others_have_fewer ? " of the methods with " + seeds : "", with_percent_sign(mean_text(best)),
       !outcome.others_have_fewer && outcome.seeds < study.seeds.size() ? ", over " + seeds : "",
       words_on_chance(study, outcome));
@@ -136,7 +136,7 @@ void add_missing(Page& page, const StudyRecord& record) {
   const auto& missing = record.results.missing;
   if (missing.empty()) return;
   std::vector<std::string> notes = {fmt::format(
-      "This study is not complete: {} of {} {} missing. The command that started it goes on from here.",
+      "This study is not complete: {} of {} {} missing. The command that started it continues from here.",
       missing.size(), counted(missing.size() + record.results.cells.size(), "cell"),
       missing.size() == 1 ? "is" : "are")};
   size_t open = 0;
@@ -151,10 +151,15 @@ void add_missing(Page& page, const StudyRecord& record) {
   page.add(html_notes(notes));
 }
 
-// The table of one setting; `table` has all of them, one after the other.
+// The table of one setting; `table` contains those of all settings, one after the other.
 Table table_of(const StudyRecord& record, const StudyTable& table, size_t setting) {
   const size_t methods = record.study.methods.size(), skip = table.names - 1;
-  Table html{titled("Mean ± standard deviation over seeds", record.study, setting), {}, {}, {}};
+  Table html{
+      titled(record.study.seeds.size() > 1 ? "Mean ± standard deviation over seeds" : "Figures of one seed",
+             record.study, setting),
+      {},
+      {},
+      {}};
   for (size_t i = skip; i < table.header.size(); ++i)
     html.columns.push_back({table.header[i], i < table.names});
   for (size_t row = 0; row < methods; ++row) {
@@ -195,7 +200,8 @@ void add_table(Page& page, const StudyRecord& record) {
   for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
     page.add(html_table(table_of(record, table, setting)));
   }
-  page.add(html_paragraph(table.note + " Bold is the best of a column among rows with all seeds.", "quiet"));
+  page.add(
+      html_paragraph(table.note + " Bold marks the best of a column among rows with all seeds.", "quiet"));
   for (size_t setting = 0; setting < record.study.settings.size(); ++setting) {
     const Table sets = sets_of(record, setting);
     if (sets.columns.size() > 1) page.details(sets.caption, html_table(sets));
@@ -216,17 +222,17 @@ void add_curves(Page& page, const StudyRecord& record) {
   }
   if (plots.empty()) {
     page.add(html_paragraph(
-        "No epoch but the last was evaluated: curves: 5 in the study's file does so every 5."));
+        "Only the last epoch was evaluated. With \"curves: 5\" in the study's file, every fifth epoch is."));
     return;
   }
   page.draw({{"kind", "grid"}, {"pieces", plots}});
   page.add(html_paragraph(
-      "Lines are means over seeds of the mean over the OOD sets, bands one standard deviation to each "
-      "side. They show how training went; the table has the last epoch.",
+      "Lines show the mean over the OOD sets, averaged over seeds. Bands extend one standard deviation to "
+      "each side. The table shows the last epoch.",
       "quiet"));
 }
 
-constexpr double kMostPoints = 100;  // two FPR95 differ by no more: what an interval says beyond is empty
+constexpr double kMostPoints = 100;  // the largest possible difference of two FPR95; intervals end there
 
 json interval_piece(const StudyRecord& record, size_t setting, const Differences& differences) {
   const std::string& best = record.study.methods[differences.best].name;
@@ -252,8 +258,8 @@ json interval_piece(const StudyRecord& record, size_t setting, const Differences
 
 std::string words_on_seeds(size_t seeds) {
   if (seeds == 1) return " One seed allows no interval.";
-  if (seeds == 2) return " Two seeds are too few: the intervals are wide and tell little.";
-  return seeds < 5 ? fmt::format(" With {} seeds they are wide and rough.", seeds) : "";
+  if (seeds == 2) return " Two seeds are too few: the intervals are wide and say little.";
+  return seeds < 5 ? fmt::format(" With {} seeds the intervals are wide and rough.", seeds) : "";
 }
 
 void add_differences(Page& page, const StudyRecord& record) {
@@ -263,23 +269,25 @@ void add_differences(Page& page, const StudyRecord& record) {
     const auto found = differences_from_best(record.study, record.results.cells, setting, fpr95());
     if (found && !found->others.empty()) plots.push_back(interval_piece(record, setting, *found));
   }
-  if (plots.empty()) return page.add(html_paragraph("Two methods with a seed in common are needed."));
+  if (plots.empty()) return page.add(html_paragraph("A comparison needs two methods with a seed in common."));
   page.draw({{"kind", "grid"}, {"pieces", plots}});
   page.add(html_paragraph(
-      "An interval wholly above 0 is a method that is worse than the best by more than the seeds explain, "
-      "one "
-      "wholly below 0 a method that is better over the seeds they have in common; one that holds 0 may be as "
-      "good."));
+      "If an interval is wholly above 0, the method is worse than the best by more than the seeds explain. "
+      "If "
+      "it is wholly below 0, the method is better over the seeds in common. If it contains 0, the method may "
+      "be as good."));
   page.add(html_paragraph(
       fmt::format(
-          "Paired t-intervals of the differences over the seeds that both methods have, at {} for all of a "
-          "plot together (Bonferroni). An arrow says that one goes on beyond the plot. They take the "
-          "differences for normal, and see the seeds of training only, not the choice of test images.{}",
+          "Paired t-intervals of the differences over the seeds that both methods have, at {} for all "
+          "intervals of a plot together (Bonferroni). An arrow means that an interval continues beyond the "
+          "plot. The intervals assume normal differences. They account for the seeds of training, not for "
+          "the "
+          "choice of test images.{}",
           percent_text(0.95, 0), words_on_seeds(record.study.seeds.size())),
       "quiet"));
 }
 
-// Minutes of training, or seconds where no method takes two minutes, against FPR95; empty without figures.
+// Training time against FPR95; empty without figures. In seconds if no method takes two minutes.
 json time_piece(const StudyRecord& record, size_t setting) {
   std::vector<double> times, figures;
   std::vector<std::string> names;
@@ -310,8 +318,8 @@ void add_times(Page& page, const StudyRecord& record) {
   if (plots.empty()) return page.add(html_paragraph("No method is finished."));
   page.draw({{"kind", "grid"}, {"pieces", plots}});
   page.add(html_paragraph(
-      "Means over seeds. Time is that of training alone, on the machine it ran on; rows that share a network "
-      "have the same. Lower left is better.",
+      "Means over seeds. The time is that of training alone, on the machine that trained. Rows that share a "
+      "network have the same time. Lower left is better.",
       "quiet"));
 }
 
@@ -393,12 +401,13 @@ bool is_study(const std::string& folder) { return std::filesystem::exists(folder
 std::string study_report_of(const std::string& folder) {
   const std::string results = folder + "/results.json";
   if (!std::filesystem::exists(results)) {
-    throw Error(folder, "is a study that has no results yet", "its first network must be trained");
+    throw Error(folder, "is a study without results", "wait until its first network is trained");
   }
   try {
     return study_report(read_study_results(results), read_file(folder + "/study.yaml"));
-  } catch (const json::exception& e) {  // the figures of a cell are first looked at here
-    throw Error(results, fmt::format("is damaged: {}", e.what()), "run poem study again, it writes it anew");
+  } catch (const json::exception& e) {  // the figures of the cells are first used here
+    throw Error(results, fmt::format("is damaged: {}", e.what()),
+                "run poem study again: it writes the file again");
   }
 }
 

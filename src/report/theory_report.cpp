@@ -18,7 +18,7 @@ namespace {
 
 bool constrained(const TheoryCase& c) { return std::isfinite(c.epsilon); }
 
-// The theorem speaks of its own model and of ε ≤ 1.
+// The theorem covers only its own model and ε ≤ 1.
 std::optional<double> bound_of(const TheoryCase& c, double sigma) {
   if (c.extended || !(c.epsilon <= 1)) return std::nullopt;
   return theorem_bound(c, sigma);
@@ -29,8 +29,8 @@ std::optional<double> rate_bound_of(const TheoryCase& c, double sigma) {  // of 
   return bound ? std::optional<double>(upper_tail(*bound)) : std::nullopt;
 }
 
-// Empty where the proof says nothing: in the extended model, of what ε limits where there is no ε, and of the
-// theorem itself where ε > 1.
+// Empty if the proof makes no claim: in the extended model, for steps that depend on ε if there is no ε, and
+// for the theorem itself if ε > 1.
 std::optional<double> share_violated(const TheoryRow& row, int step) {
   const bool needs_epsilon = step == kTheta2Along || step == kAlong || step == kTheorem;
   if (row.extended || (needs_epsilon && !constrained(row))) return std::nullopt;
@@ -94,7 +94,7 @@ std::string to_json_text(const TheorySettings& settings, const std::vector<Theor
   return json.dump(1) + "\n";
 }
 
-// What a picture shows of a row; `bound` may be empty.
+// The figure of a row that a picture shows; `bound` may be empty.
 struct Quantity {
   std::string name, title;
   bool log;
@@ -102,7 +102,7 @@ struct Quantity {
   std::function<std::optional<double>(const TheoryRow&)> bound;
 };
 
-// Lines of one n: measured against ε, the bound, and level, what outliers without the constraint give.
+// The lines of one n over ε: the measured figure, the bound, and the figure of unconstrained outliers.
 void add_lines(Panel& panel, const std::vector<TheoryRow>& rows, const TheorySettings& settings,
                size_t sample, const Quantity& quantity) {
   constexpr Ink kInks[] = {Ink::kBlue, Ink::kOrange, Ink::kGreen, Ink::kRed, Ink::kText};

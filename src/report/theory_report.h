@@ -1,4 +1,4 @@
-// What `poem theory` leaves: every measured figure as CSV and JSON, and pictures of the ratio and the error
+// What `poem theory` writes: every measured figure as CSV and JSON, and pictures of the ratio and the error
 // rates against ε.
 #pragma once
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace poem {
 
-constexpr const char* kTheoryMark = "theory.json";  // a folder with it is a report of the theory
+constexpr const char* kTheoryMark = "theory.json";  // marks a folder that `poem theory` wrote
 
 void write_theory(const TheorySettings& settings, const std::vector<TheoryRow>& rows,
                   const std::string& folder);  // into a folder that exists
 
-// For the terminal: with the tightest constraint and without any, the theorem's model. A dash where the
-// theorem says nothing.
+// The theorem's model for the terminal: with the tightest constraint, and without any. A dash means that the
+// theorem makes no claim.
 TextTable to_table(const TheorySettings& settings, const std::vector<TheoryRow>& rows);
 
 }  // namespace poem

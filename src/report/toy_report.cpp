@@ -19,7 +19,7 @@ namespace poem {
 namespace {
 
 constexpr int64_t kShownEpochs[] = {1, 4, 30};  // those of Figure 1
-constexpr int64_t kShownPoints = 400;           // of a set, in pictures that show all of the data
+constexpr int64_t kShownPoints = 400;           // per set, in pictures of the whole data
 
 std::vector<double> to_doubles(const at::Tensor& values) {
   const at::Tensor flat = values.to(at::kDouble).contiguous().view({-1});
@@ -59,9 +59,9 @@ Panel epoch_panel(const Toy& toy, int64_t epoch, const std::string& title) {
 Figure mining_figure(const Toy& toy) {
   Figure figure{
       "Posterior sampling-based outlier mining in two dimensions",
-      "Five panels. The maximum softmax of a network trained on ID points alone is high nearly "
-      "everywhere. Then ID points and outliers, and the outliers mined in three epochs over the region "
-      "that the classifier takes for ID after that epoch.",
+      "Five panels. The first shows that the maximum softmax of a network trained on ID points alone is "
+      "high nearly everywhere. The second shows ID points and outliers. The others show the outliers mined "
+      "in three epochs, over the region that is classified as ID after that epoch.",
       5,
       {},
       200,
@@ -93,7 +93,7 @@ Line density_line(const at::Tensor& values, double low, double high, Ink ink, co
   return line;
 }
 
-// Figure 2b of the paper: how the last epoch's belief orders the points.
+// Figure 2b of the paper: how the belief of the last epoch ranks the points.
 Figure boundary_figure(const Toy& toy) {
   const ToyEpoch& last = toy.epochs.back();
   const at::Tensor all = at::cat({last.id_logit, last.outlier_logit});
@@ -123,8 +123,8 @@ Figure boundary_figure(const Toy& toy) {
                            1.3, "outliers"});
   return {
       "Boundary score and density",
-      "Left, the distribution of the posterior mean's logit over ID points and outliers, with the boundary "
-      "score highest where they meet. Right, each outlier's boundary score against the ID density there.",
+      "Left: the distribution of the posterior mean's logit over ID points and outliers; the boundary score "
+      "is highest where they meet. Right: each outlier's boundary score against the ID density there.",
       2,
       {densities, scores},
       320,
@@ -136,7 +136,7 @@ double id_area(const ToyEpoch& epoch) {
   return cell * cell * (epoch.grid_score >= epoch.threshold).sum().item<double>();
 }
 
-// The epoch's panel for the page, with ID points and the lines that the figure leaves out.
+// The epoch's panel for the page. Unlike the figure it also has ID points and lines.
 nlohmann::json epoch_frame(const Toy& toy, int64_t epoch) {
   const ToyEpoch& e = toy.epochs[epoch - 1];
   Panel panel = epoch_panel(toy, epoch, fmt::format("Epoch {}", epoch));
@@ -154,7 +154,7 @@ nlohmann::json epoch_frame(const Toy& toy, int64_t epoch) {
   line(e.grid_logit, 0, Ink::kText, Dash::kDashed, "E[w]·φ(x) = 0 when mining");
   nlohmann::json piece = panel_piece(panel, true);
   piece["description"] = fmt::format(
-      "Epoch {}: {} mined outliers, and the region of area {:.1f} of {} that is classified as ID after it.",
+      "Epoch {}: {} mined outliers, and the region that is classified as ID after it (area {:.1f} of {}).",
       epoch, e.mined.size(0), id_area(e), 4 * kToyReach * kToyReach);
   return {{"title", fmt::format("epoch {}, area of the ID region {:.1f}", epoch, id_area(e))},
           {"piece", piece}};
@@ -186,17 +186,17 @@ std::string page(const Toy& toy) {
             {"panel.js"});
   page.section("The paper's Figure 1");
   page.add(
-      "<p>(a) A network trained on ID points alone is sure of itself far away from all it has seen. (b) The "
-      "data. Then "
-      "the outliers that an epoch mined, over what the classifier takes for ID after it: &minus;E(x) at "
-      "least the "
-      "threshold that keeps 95&nbsp;% of held-out ID points.</p>\n");
+      "<p>(a) A network trained on ID points alone is confident far away from all its training points. (b) "
+      "The data. The other panels show the outliers that an epoch mined, over the region that the classifier "
+      "calls ID after it: there &minus;E(x) is at least the threshold that keeps 95&nbsp;% of the held-out "
+      "ID "
+      "points.</p>\n");
   page.draw(panel_grid(mining_figure(toy), true));
   page.section("Every epoch");
   page.add(
-      "<p>Play, or move the slider by mouse or arrow keys. Outliers are mined where a draw of w around E[w] "
-      "says "
-      "w&middot;&phi;(x) &asymp; 0; the first epoch knows only the prior, whose mean is 0 everywhere.</p>\n");
+      "<p>Press Play, or move the slider with the mouse or the arrow keys. An epoch mines outliers where "
+      "w&middot;&phi;(x) &asymp; 0 for a draw of w around E[w]. The first epoch knows only the prior, whose "
+      "mean is 0 everywhere.</p>\n");
   nlohmann::json frames = {
       {"kind", "frames"}, {"label", "Epoch"}, {"seconds", 0.5}, {"frames", nlohmann::json::array()}};
   for (size_t epoch = 1; epoch <= toy.epochs.size(); ++epoch) {

@@ -1,5 +1,5 @@
-// What `poem toy` leaves: the data of the two-dimensional example and the paper's Figures 1 and 2b drawn from
-// it.
+// What `poem toy` writes: the data of the two-dimensional example, and the paper's Figures 1 and 2b drawn
+// from it.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace poem {
 
-constexpr const char* kToyMark = "toy.json";  // a folder with it is the report of a toy
+constexpr const char* kToyMark = "toy.json";  // marks a folder that `poem toy` wrote
 
 void write_toy(const Toy& toy, const std::string& folder);  // into a folder that exists
 

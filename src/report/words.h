@@ -1,4 +1,4 @@
-// Figures in the words of a page.
+// Figures as text for a page.
 //
 //   percent_text(0.1234)     // "12.3 %", with a space at which no line breaks
 //   in_percent(0.1234)       // "12.34", for tables
@@ -9,7 +9,7 @@
 
 namespace poem {
 
-std::string percent_text(double share, int digits = 1);  // a dash for what is no number
+std::string percent_text(double share, int digits = 1);  // a dash if it is not a number
 std::string in_percent(double share);                    // the same
 std::string counted(size_t count, const std::string& what);
 

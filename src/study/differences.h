@@ -1,5 +1,5 @@
-// Whether two methods of a study differ by more than their seeds do: paired differences over the seeds that
-// both have, with t-intervals.
+// Do two methods of a study differ by more than the seeds explain? Paired differences over the seeds that
+// both methods have, with t-intervals.
 //
 //   const auto differences = differences_from_best(study, results.cells, setting, study_column("fpr95"));
 //   for (const Difference& d : differences->others) …
@@ -13,26 +13,26 @@ namespace poem {
 
 struct Difference {
   size_t method;
-  size_t seeds;                // that it and the best have in common
-  double mean;                 // its figure minus the best's, in percent or minutes
+  size_t seeds;                // how many seeds this method and the best one share
+  double mean;                 // its figure minus the best one's, in percent or minutes
   std::optional<double> half;  // half the interval's width; empty for one seed
   bool told_apart() const { return half && (mean > *half || mean < -*half); }
 };
 
 struct Differences {
   size_t best;  // the method with the best mean
-  // Each interval's share: 0.95 for all of them together, by Bonferroni over all pairs of methods, since the
-  // best is chosen by the same figures.
+  // Confidence of each interval, such that all of them together have 0.95: Bonferroni over all pairs of
+  // methods, because the best method is chosen by the same figures.
   double level;
   std::vector<Difference> others;
 };
 
-// Empty unless two methods have the figure. The best is chosen among those with the most
+// Empty if fewer than two methods have the figure. The best method is chosen among those that have the most
 // seeds.
 std::optional<Differences> differences_from_best(const Study& study, const std::vector<CellResult>& results,
                                                  size_t setting, const StudyColumn& column);
 
-// P(|T| ≤ t) = share for Student's T with so many degrees of freedom.
+// The t for which P(|T| ≤ t) = share, where T has Student's distribution with `freedom` degrees of freedom.
 double student_quantile(double share, int64_t freedom);
 
 }  // namespace poem

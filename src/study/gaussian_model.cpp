@@ -13,7 +13,7 @@ double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_
 // ∫ Q from x to infinity.
 double tail_integral(double x) { return normal_density(x) - x * upper_tail(x); }
 
-// P(a ≤ N(0, 1) ≤ b), from the tail in which it loses no digits.
+// P(a ≤ N(0, 1) ≤ b), computed from the tail in which no digits are lost.
 double interval(double a, double b) {
   return a + b > 0 ? upper_tail(a) - upper_tail(b) : upper_tail(-b) - upper_tail(-a);
 }
@@ -69,8 +69,8 @@ TruncatedLaw::TruncatedLaw(const OutlierLaw& law, double half_width)
       low_tail_(law.tail(-half_width)),
       mass_(low_tail_ - law.tail(half_width)) {}
 
-// Newton's method on log P(T ≥ t), which is concave: from the right of the solution it falls towards it and
-// never passes it. P(N(c, 1) ≥ t) ≤ exp(−(t − c)²/2) tells where to start.
+// Newton's method on log P(T ≥ t), which is concave: started to the right of the solution, it approaches it
+// and never passes it. The bound P(N(c, 1) ≥ t) ≤ exp(−(t − c)²/2) gives the start.
 double TruncatedLaw::quantile(double u) const {
   const double target = low_tail_ - u * mass_;
   double t = std::min(half_width_, law_.right() + std::sqrt(-2 * std::log(target)));

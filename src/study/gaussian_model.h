@@ -1,5 +1,5 @@
-// The Gaussian model of the paper's section 6 and of its extension, along μ: all that the ID / outlier
-// boundary depends on is t = xᵀμ / (σ‖μ‖), the component of x along μ in units of σ.
+// The Gaussian model of the paper's section 6 and of its extension, along μ. The boundary between ID and
+// outliers depends only on t = xᵀμ / (σ‖μ‖), the component of x along μ in units of σ.
 //
 //   const OutlierLaw law(r0, 0);                            // T ~ N(−r₀, 1)
 //   const TruncatedLaw near(law, law.half_width(epsilon));  // given −G(x) ≤ ε
@@ -11,8 +11,8 @@ namespace poem {
 double upper_tail(double x);      // Q(x) = P(N(0, 1) ≥ x); the paper calls it erf
 double log_upper_tail(double x);  // log Q(x), also where Q(x) is too small for a double
 
-// T ~ N((−1 + g) r₀, 1) with g uniform in ±spread: 0 is the theorem's model, ¼ the extension's. ID points
-// have the mirrored law.
+// T ~ N((−1 + g) r₀, 1) with g uniform in ±spread. Spread 0 is the theorem's model, ¼ that of the extension.
+// ID points have the mirrored law.
 class OutlierLaw {
  public:
   OutlierLaw(double r0, double spread) : r0_(r0), spread_(spread) {}
@@ -28,8 +28,8 @@ class OutlierLaw {
   double r0_, spread_;
 };
 
-// The law given |T| ≤ half_width. Sampled by inversion: rejection would not end, for the condition has
-// probability 10⁻¹⁵ at r₀ = 8.
+// The law given |T| ≤ half_width. It is sampled by inversion, because rejection would not end: the condition
+// has probability 10⁻¹⁵ at r₀ = 8.
 class TruncatedLaw {
  public:
   TruncatedLaw(const OutlierLaw& law, double half_width);

@@ -35,7 +35,7 @@ const Registry<Figure> kFigures("column", {{"fpr95", {"FPR95", true}},
                                            {"id_accuracy", {"ID acc", false}},
                                            {"minutes", {"minutes", true}}});
 
-// A map of the file, of which only known keys may be asked and present.
+// A map in the file. An unknown key is an Error.
 class Section {
  public:
   Section(const std::string& path, const YAML::Node& node, const std::vector<std::string>& known)
@@ -57,14 +57,14 @@ class Section {
   std::string text(const char* key) const {
     const YAML::Node node = required(key);
     if (!node.IsScalar() || node.Scalar().empty())
-      fail(node, fmt::format("{} is not a text", key), fmt::format("write {}: and some words", key));
+      fail(node, fmt::format("{} is not text", key), fmt::format("write {}: and some words", key));
     return node.Scalar();
   }
 
   YAML::Node list(const char* key) const {
     const YAML::Node node = required(key);
     if (!node.IsSequence() || node.size() == 0) {
-      fail(node, fmt::format("{} is not a list with members", key), "write it as [a, b], or a line each");
+      fail(node, fmt::format("{} is not a list with entries", key), "write [a, b], or one entry per line");
     }
     return node;
   }
@@ -76,7 +76,7 @@ class Section {
 
  private:
   YAML::Node required(const char* key) const {
-    if (!node_[key]) fail(node_, fmt::format("{} is missing", key), "docs/studies.md tells what it is");
+    if (!node_[key]) fail(node_, fmt::format("{} is missing", key), "docs/studies.md explains it");
     return node_[key];
   }
 
@@ -84,7 +84,7 @@ class Section {
   YAML::Node node_;
 };
 
-YAML::Node load(const std::string& path) { return load_yaml(path, read_file(path), "mend the line"); }
+YAML::Node load(const std::string& path) { return load_yaml(path, read_file(path), "correct the line"); }
 
 template <class T>
 T number(const Section& section, const YAML::Node& node, const std::string& what) {
@@ -118,7 +118,7 @@ std::vector<std::string> overrides(const Section& section) {
   if (!node.IsMap()) section.fail(node, "set is not a map of keys", "write set: {train.epochs: 3}");
   flatten(node, "", set);
   for (const std::string& assignment : set) {
-    if (assignment.rfind("seed=", 0) == 0) section.fail(node, "set names seed", "use the study's seeds");
+    if (assignment.rfind("seed=", 0) == 0) section.fail(node, "set contains seed", "use the study's seeds");
   }
   return set;
 }
@@ -130,7 +130,7 @@ void check_new_name(const Section& section, const std::vector<Named>& others, co
   }
 }
 
-// An Error of it names the line.
+// An Error names the line.
 StudyColumn column_at(const Section& section, const YAML::Node& node) {
   try {
     return study_column(node.as<std::string>(""));
@@ -149,7 +149,7 @@ std::map<std::string, double> paper_figures(const Section& section, const YAML::
   return figures;
 }
 
-// Figures, or with settings figures for each of them.
+// `paper` holds figures or, in a study with settings, figures per setting.
 void read_paper(const Section& section, const std::vector<StudySetting>& settings, StudyMethod& method) {
   const YAML::Node node = section["paper"];
   if (!node) return;
@@ -162,7 +162,8 @@ void read_paper(const Section& section, const std::vector<StudySetting>& setting
   for (const auto& item : node) {
     const auto name = item.first.as<std::string>("");
     if (std::count(names.begin(), names.end(), name) == 0) {
-      section.fail(item.first, fmt::format("paper names setting '{}'", name), "settings: " + listed(names));
+      section.fail(item.first, fmt::format("paper names an unknown setting '{}'", name),
+                   "known: " + listed(names));
     }
     method.paper[name] = paper_figures(section, item.second);
   }
@@ -219,7 +220,7 @@ void read_columns(const Section& root, Study& study) {
   }
 }
 
-// The config that all cells start from. What is wrong with the file itself is no cell's fault.
+// The config that all cells start from. It is checked here, so that its errors are not blamed on a cell.
 std::string read_base(const Section& root, const std::string& path) {
   const std::string base = (fs::path(path).parent_path() / root.text("base")).lexically_normal().string();
   try {
@@ -230,7 +231,7 @@ std::string read_base(const Section& root, const std::string& path) {
   return base;
 }
 
-// The cell's config before anything is left out for sharing.
+// The cell's complete config.
 Config cell_config(const Study& study, const StudyCell& cell) {
   std::vector<std::string> set = study.set;
   const auto add = [&](const std::vector<std::string>& more) {
@@ -254,8 +255,8 @@ void check_cell(const Study& study, const Config& config) {
   }
 }
 
-// What the weights do not depend on is set to nothing. The score stays in the config of the network, where it
-// decides the saved threshold, but two scores are no reason for two networks.
+// Clears what the weights do not depend on. The score stays in the network's config, where it decides the
+// saved threshold; but cells with different scores still share a network.
 Config training_config(const Study& study, Config config) {
   if (study.curves == 0) {
     config.data.test.clear();
@@ -275,7 +276,7 @@ std::string conditions_text(const Conditions& conditions, const DataSettings& da
          (drawn ? fmt::format("world {}\n", conditions.world) : "");
 }
 
-// What a cell is scored on, as text.
+// The images that a cell is scored on, as text.
 std::string test_text(const DataSettings& data, const Conditions& conditions) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", data.folder, data.test, fmt::join(data.ood, "\n"), data.size,
                      data.skip_bad, conditions_text(conditions, data));
@@ -302,7 +303,7 @@ StudyColumn study_column(const std::string& key) {
   const std::string figure = dot == std::string::npos ? key : key.substr(dot + 1);
   const Figure& found = kFigures.find(figure);
   if (!set.empty() && (figure == "id_accuracy" || figure == "minutes")) {
-    throw Error("column " + key, "has no OOD set", "write " + figure);
+    throw Error("column " + key, fmt::format("names an OOD set, but {} has none", figure), "write " + figure);
   }
   return {key, set, figure, set.empty() ? found.title : set + " " + found.title, found.lower_is_better};
 }
@@ -312,7 +313,7 @@ bool is_study_file(const std::string& path) {
   try {
     const YAML::Node root = load_yaml(path, text, "");
     return root.IsMap() && root["base"];
-  } catch (const Error&) {  // whoever reads it says what is wrong
+  } catch (const Error&) {  // read_study() or read_config() will say what is wrong
     return false;
   }
 }
@@ -378,7 +379,7 @@ std::string training_text(const Study& study, const Config& config) {
   // The greedy miner ranks by the score.
   if (study.curves == 0 && ours.mining.miner != "greedy") ours.score = defaults.score;
   const auto values = keys(ours), usual = keys(defaults);
-  // Defaults are left out, so that a later poem with one key more still knows the network.
+  // Defaults are left out, so that a later version of poem with more keys still recognises the network.
   std::string text;
   for (size_t i = 0; i < values.size(); ++i) {
     const std::string value = value_text(values[i]);

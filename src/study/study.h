@@ -1,4 +1,4 @@
-// A study: methods × settings × seeds in one YAML file (docs/studies.md), and the networks that it takes.
+// A study: methods × settings × seeds in one YAML file (docs/studies.md), and the networks that it needs.
 //
 //   const Study study = read_study("configs/study/table1-demo.yaml");
 //   const StudyPlan plan = make_plan(study, {"cpu"});  // every config is read and checked here
@@ -13,7 +13,7 @@
 
 namespace poem {
 
-// What a column of the table shows: a figure of one OOD set, or its mean over all sets.
+// A column of the table: a figure of one OOD set, or its mean over all sets.
 struct StudyColumn {
   std::string key;     // "fpr95" or "svhn.fpr95"
   std::string set;     // empty: the mean
@@ -23,7 +23,7 @@ struct StudyColumn {
 };
 StudyColumn study_column(const std::string& key);  // an unknown figure is an Error that lists the known ones
 
-// Overrides are "key=value", as --set takes them; those of a method come after those of a setting.
+// Overrides are "key=value", as in --set; a method's overrides are applied after a setting's.
 struct StudySetting {
   std::string name;
   std::vector<std::string> set;
@@ -39,21 +39,21 @@ struct Study {
   std::string path, title, base;
   std::vector<int64_t> seeds;
   std::vector<std::string> set;
-  std::vector<StudySetting> settings;  // one without a name where the file has none
+  std::vector<StudySetting> settings;  // one without a name if the file has none
   std::vector<StudyMethod> methods;
   std::vector<StudyColumn> columns;
-  int64_t curves = 0;  // epochs from one evaluation during training to the next; 0: none
+  int64_t curves = 0;  // epochs between evaluations during training; 0: no evaluation
 };
 
-bool is_study_file(const std::string& path);  // of YAML: a study, not the config of one training
+bool is_study_file(const std::string& path);  // whether the YAML file is a study, not a training's config
 
-// An Error names the file, the line or the method, and what is wrong.
+// An Error names the file, the line or method, and what is wrong.
 Study read_study(const std::string& path);
 
-// A training. Cells that differ in nothing that reaches the weights share one.
+// One training. Cells share a network if they differ in nothing that affects the weights.
 struct StudyNetwork {
-  std::string name;  // its folder: objective, miner, seed, and a hash of all that is not default and of the
-                     // conditions
+  std::string name;  // of its folder: objective, miner, seed, and a hash of the conditions and of all values
+                     // that are not default
   Config config;
 };
 
@@ -69,20 +69,20 @@ struct StudyPlan {
   std::vector<StudyCell> cells;  // by seed, then setting, then method
 };
 
-// What figures depend on beside the file: those of other conditions are never taken for the same cell's.
+// What figures depend on besides the file. Figures of other conditions are never used for a cell.
 struct Conditions {
   std::string device = "cpu";
-  int world = kWorldVersion;  // counts where images are drawn
+  int world = kWorldVersion;  // matters only if images are drawn
 };
 
-// An Error names the cell. Nothing is read but the configs.
+// Reads only the configs. An Error names the cell.
 StudyPlan make_plan(const Study& study, const Conditions& conditions);
 
 // "POEM, CIFAR-10, seed 0"
 std::string cell_name(const Study& study, size_t setting, size_t method, int64_t seed);
 std::string cell_name(const Study& study, const StudyCell& cell);
 
-// All of a network's config that its weights depend on, as text; with curves that is the evaluation too.
+// The part of a network's config that its weights depend on, as text; with curves also the evaluation.
 std::string training_text(const Study& study, const Config& config);
 
 }  // namespace poem

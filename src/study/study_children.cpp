@@ -18,15 +18,15 @@
 namespace poem {
 namespace {
 
-// Between fork and exec only calls that are safe beside the parent's threads.
+// Runs between fork and exec, so it only makes calls that are safe although the parent has threads.
 [[noreturn]] void become(char* const* arguments, int log, pid_t parent) {
-  // The parent's handler would swallow a signal that comes before exec.
+  // The parent's handler would swallow a signal that arrives before exec.
   for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it died before the line above
+  if (::getppid() != parent) ::_exit(1);  // the parent died before the line above
   ::setpgid(0, 0);                        // out of reach of the terminal's Ctrl-C
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::dup2(log, STDOUT_FILENO);
@@ -48,7 +48,7 @@ void Children::start(size_t id, const std::vector<std::string>& command, const s
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  sigset_t interrupts, before;  // held back until the child no longer has this program's handler
+  sigset_t interrupts, before;  // blocked until the child no longer has this program's handler
   sigemptyset(&interrupts);
   for (const int signal : kInterrupts) sigaddset(&interrupts, signal);
   ::sigprocmask(SIG_BLOCK, &interrupts, &before);

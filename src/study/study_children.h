@@ -1,11 +1,11 @@
-// Programs that run side by side, each with a log file of its own.
+// Programs that run side by side, each with its own log file.
 //
 //   Children children;
 //   children.start(7, {"/usr/bin/poem", "train", …}, "7.log");
 //   while (children.running() > 0) { const auto [id, code] = children.wait(); … }
 //
-// Ctrl-C is for this program alone: the destructor passes it on to those that still run and waits for them.
-// However this program ends, they end with it.
+// Ctrl-C reaches only this program: the destructor passes it on to the children that still run and waits for
+// them. The children end with this program, however it ends.
 #pragma once
 #include <sys/types.h>
 
@@ -21,7 +21,7 @@ class Children {
  public:
   struct Ended {
     size_t id;
-    int code;  // 128 + the signal where one ended it, as shells have it
+    int code;  // the exit code, or 128 + the signal that ended it, as in a shell
   };
 
   Children() = default;
@@ -31,7 +31,7 @@ class Children {
 
   void start(size_t id, const std::vector<std::string>& command, const std::string& log);
   size_t running() const { return ids_.size(); }
-  // Waits for any of them and calls `meanwhile` about once a second. Throws Interrupted on Ctrl-C.
+  // Waits until any child ends and calls `meanwhile` about once per second. Throws Interrupted on Ctrl-C.
   Ended wait(const std::function<void()>& meanwhile = {});
 
  private:

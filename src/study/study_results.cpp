@@ -18,7 +18,7 @@ constexpr const char* kFormat = "poem-study-1";
 constexpr const char* kCsvFigures =
     "set,fpr95,auroc,aupr_in,aupr_out,detection_error,id_accuracy,id_count,ood_count";
 
-// Lines of the columns kCsvFigures, each after `start` and with `end` after it.
+// Lines with the columns kCsvFigures, each between `start` and `end`.
 std::string csv_lines(const std::string& start, const ordered_json& results, const std::string& end) {
   const ordered_json& accuracy = results.at("id_accuracy");
   std::string csv;
@@ -75,17 +75,17 @@ ordered_json table_json(const Study& study, const std::vector<CellResult>& resul
   return rows;
 }
 
-// The place of the entry with this name; `path` is the file that has it.
+// The position of the entry with this name; `path` is the file that mentions it.
 template <class Named>
 size_t position(const std::string& path, const std::vector<Named>& all, const std::string& name) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i].name == name) return i;
   }
-  throw Error(path, fmt::format("names '{}', which its lists do not", name),
-              "run poem study again, it writes it anew");
+  throw Error(path, fmt::format("mentions '{}', which it does not list", name),
+              "run poem study again: it writes the file again");
 }
 
-// As much of the study as its results tell.
+// The part of the study that its results describe.
 Study study_of(const std::string& path, const ordered_json& json) {
   Study study;
   json.at("title").get_to(study.title);
@@ -209,7 +209,8 @@ StudyRecord read_study_results(const std::string& path) {
     }
     return record;
   } catch (const nlohmann::json::exception& e) {
-    throw Error(path, fmt::format("is damaged: {}", e.what()), "run poem study again, it writes it anew");
+    throw Error(path, fmt::format("is damaged: {}", e.what()),
+                "run poem study again: it writes the file again");
   }
 }
 

@@ -1,4 +1,4 @@
-// What a study measured: the figures of every cell, their mean and deviation over seeds, and both as files.
+// What a study measured: the figures of every cell, their mean and deviation over seeds, and files of both.
 //
 //   const Summary fpr95 = summarise(results, setting, method, study_column("fpr95"));
 #pragma once
@@ -17,15 +17,15 @@ struct CellResult {
   int64_t seed;
   std::string run, score;
   double seconds;                  // of training, without evaluation
-  nlohmann::ordered_json results;  // as results.json of a run has them
+  nlohmann::ordered_json results;  // as in results.json of a run
   std::vector<std::pair<int64_t, nlohmann::ordered_json>>
-      curve;  // (epoch, the same) where a study has curves
+      curve;  // (epoch, its results) if the study has curves
 };
 
 struct MissingCell {
   size_t setting, method;
   int64_t seed;
-  std::string failure;  // why; empty: it is not finished
+  std::string failure;  // why it failed; empty if it is not finished
 };
 
 struct StudyResults {
@@ -34,37 +34,37 @@ struct StudyResults {
 };
 
 struct Summary {
-  std::optional<double> mean;       // in percent or minutes; empty where the method has no such figure
+  std::optional<double> mean;       // in percent or minutes; empty if the method has no such figure
   std::optional<double> deviation;  // of the sample (n − 1); empty for one seed
-  size_t seeds = 0;                 // that are finished
+  size_t seeds = 0;                 // finished seeds
 };
 Summary summarise(const std::vector<double>& values);
 Summary summarise(const std::vector<CellResult>& results, size_t setting, size_t method,
                   const StudyColumn& column);
 
-// What the paper has in that place, where the study file says it.
+// The paper's figure for this method and column, if the study file gives one.
 std::optional<double> paper_figure(const Study& study, size_t setting, size_t method,
                                    const StudyColumn& column);
 
-// A cell's figure: percent, or minutes; empty where the method has none.
+// A cell's figure in percent or minutes; empty if the method has no such figure.
 std::optional<double> column_value(const CellResult& cell, const StudyColumn& column);
 
-// Every cell with all figures as shares of 1, the cells that are missing, then the table's figures as it
-// prints them.
+// Every cell with all figures as shares of 1, then the missing cells, then the figures of the table as the
+// table prints them.
 std::string to_json_text(const Study& study, const StudyResults& results);
 
-// What results.json of a study's folder tells: of the study only title, seeds, columns and the names and
-// paper's figures of its rows. One that is damaged or of another version is an Error.
+// What results.json in a study's folder says. Of the study itself that is only the title, seeds, columns,
+// and names and paper's figures of the rows. A damaged file, or one of another version, is an Error.
 struct StudyRecord {
   Study study;
   StudyResults results;
 };
 StudyRecord read_study_results(const std::string& path);
 
-// One line a cell and set, then its mean over sets; shares of 1.
+// One line per cell and OOD set, then one with the cell's mean over the sets; shares of 1.
 std::string to_csv(const Study& study, const std::vector<CellResult>& results);
 
-// The same for every epoch that was evaluated.
+// The same lines for every epoch that was evaluated.
 std::string curves_csv(const Study& study, const std::vector<CellResult>& results);
 
 }  // namespace poem

@@ -37,7 +37,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kMark = "study.yaml";
 
-// A trained network with several scores against the test sets: one forward pass serves all.
+// Evaluates a trained network with several scores on the test sets, in one forward pass.
 std::vector<Results> evaluate_run(const std::string& run, const std::vector<std::string>& scores,
                                   const TestData& test, at::Device device) {
   const Detector detector = Detector::load(detector_path(run));
@@ -100,11 +100,11 @@ class StudyRun {
     return fmt::format("{}/{}-{}.json", cell_folder(network(cell)), cell.config.score, cell.tests);
   }
 
-  // A run of this very config: finished or to be resumed.
+  // Whether there is a run of exactly this config, finished or to be resumed.
   bool begun(const StudyNetwork& network) const {
     if (!fs::exists(config_path(network))) return false;
     Config config = read_config(config_path(network), {});
-    config.data.folder = network.config.data.folder;  // wherever it was
+    config.data.folder = network.config.data.folder;  // the data may have moved
     return training_text(study_, config) == training_text(study_, network.config);
   }
   bool trained(const StudyNetwork& network) const {
@@ -119,8 +119,8 @@ class StudyRun {
     return test_data_[cell.tests] = load_test_data(data.test, data.ood, read_options(data));
   }
 
-  // All that a training or a score would stumble over is found here, before hours are spent on others: first
-  // what can be told without the images. One seed stands for all.
+  // Finds everything that would make a training or a score fail, before hours are spent on the others. The
+  // checks that need no images come first. One seed is checked for all.
   void check_inputs() {
     std::set<std::string> seen;
     const auto is_new = [&seen](Config config) {
@@ -139,7 +139,7 @@ class StudyRun {
       if (!options_.force && scored(cell)) continue;
       Config config = cell.config;
       config.train.precision = "float32";         // this check is made on the CPU
-      config.score = network(cell).config.score;  // one stands for all
+      config.score = network(cell).config.score;  // one cell is checked for all of its network
       if (!is_new(config)) continue;
       spdlog::info("checking {}", cell_name(study_, cell));
       named(cell, [&] {
@@ -154,7 +154,7 @@ class StudyRun {
     }
   }
 
-  // An Error of `check` names the cell.
+  // Adds the name of the cell to an Error of `check`.
   void named(const StudyCell& cell, const std::function<void()>& check) const {
     try {
       check();
@@ -194,8 +194,8 @@ class StudyRun {
     }
   }
 
-  // A study may have moved with its data: runs that are there look for it from here on. All else stays as it
-  // was, the score too, for a checkpoint goes on with its own config only.
+  // A study may have moved together with its data. Existing runs then look for the data in the new place. The
+  // rest of their config stays, even the score, because a checkpoint resumes only with its own config.
   void anchor_runs() const {
     for (const StudyNetwork& network : plan_.networks) {
       if (!begun(network)) continue;
@@ -212,7 +212,7 @@ class StudyRun {
       make_output_folder(folder);
       empty_folder(folder);
       fs::remove_all(cell_folder(network));
-      // A config alone is a run that was stopped before its first checkpoint.
+      // A folder with only a config is resumed like a run that was stopped before its first checkpoint.
       write_file(config_path(network), to_yaml(anchored(network.config)));
     }
     std::vector<std::string> command = options_.program;
@@ -245,7 +245,7 @@ class StudyRun {
     }
   }
 
-  // Every cell of a trained network; those with the same test sets together.
+  // Scores every cell of a trained network; cells with the same test sets share a forward pass.
   void score_network(size_t index) {
     std::map<std::string, std::vector<size_t>> by_tests;
     for (const size_t i : cells_of(index)) {
@@ -267,7 +267,7 @@ class StudyRun {
 
   void score_cells(const std::vector<size_t>& cells) {
     const StudyCell& first = plan_.cells[cells.front()];
-    std::vector<std::string> scores;  // rows may differ in name alone
+    std::vector<std::string> scores;  // each once: rows may differ only in their names
     for (const size_t i : cells) {
       const std::string& score = plan_.cells[i].config.score;
       if (std::find(scores.begin(), scores.end(), score) == scores.end()) scores.push_back(score);
@@ -297,7 +297,7 @@ class StudyRun {
                  cell_name(study_, cell), 100 * results.mean.fpr95, 100 * results.mean.auroc, time);
   }
 
-  // What there is, and what is not.
+  // The finished cells, and the missing ones.
   StudyResults collect() const {
     StudyResults results;
     for (size_t i = 0; i < plan_.cells.size(); ++i) {
@@ -319,14 +319,13 @@ class StudyRun {
     return result;
   }
 
-  // An Error if what `read` finds in the file is no JSON, or not that of a study; `remains` is what to delete
-  // then.
+  // An Error if `read` finds that the file is not JSON, or lacks an entry. The remedy is to delete `remains`.
   static void whole(const std::string& path, const std::string& remains, const std::function<void()>& read) {
     try {
       read();
     } catch (const nlohmann::json::exception& e) {
       throw Error(path, fmt::format("is damaged: {}", e.what()),
-                  fmt::format("delete {}, and the same command makes it anew", remains));
+                  fmt::format("delete {} and run the same command: it makes it again", remains));
     }
   }
 
@@ -342,7 +341,7 @@ class StudyRun {
     }
   }
 
-  // Tables of what there is.
+  // Writes the tables of the finished cells.
   void publish() const {
     const StudyResults results = collect();
     const StudyTable table = make_table(study_, results);
@@ -366,7 +365,7 @@ class StudyRun {
   const StudyOptions& options_;
   const StudyPlan plan_;
   std::map<std::string, TestData> test_data_;  // by StudyCell::tests
-  std::vector<std::string> failures_;          // of each cell, empty where there is none
+  std::vector<std::string> failures_;          // per cell; empty if it did not fail
   size_t networks_done_ = 0, networks_left_ = 0, cells_done_ = 0;
   Clock::time_point began_ = Clock::now();
 };

@@ -1,9 +1,9 @@
 // Runs a study: trains the networks that are missing, several at a time, and scores every cell.
 //
-//   DIR/study.yaml          the study file as it was; the mark of a folder that a study may write into
-//   DIR/runs/NETWORK/       a run folder each (docs/run-folder.md)
-//   DIR/logs/NETWORK.log    what its training printed
-//   DIR/cells/NETWORK/      a score's results on the test sets, as JSON
+//   DIR/study.yaml          a copy of the study file; it marks the folder as one that a study may write into
+//   DIR/runs/NETWORK/       one run folder per network (docs/run-folder.md)
+//   DIR/logs/NETWORK.log    what the training printed
+//   DIR/cells/NETWORK/      one JSON file per score: its results on the test sets
 //   DIR/results.json, results.csv, table.md, table.tex, curves.csv
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -20,17 +20,16 @@ namespace poem {
 struct StudyOptions {
   std::string out;
   size_t jobs = 1;                   // trainings at the same time
-  bool force = false;                // throw away the runs and cells that are there
+  bool force = false;                // delete existing runs and cells
   std::vector<std::string> program;  // poem and its common options, for the trainings
   at::Device device = at::kCPU;      // to score with
-  std::function<void()>
-      published;  // called whenever results.json and the tables are written, if there is one
+  std::function<void()> published;   // if set, called whenever results.json and the tables were written
 };
 
-// What is finished is kept. Whatever a cell lacks is an Error before the first training starts; a folder of
-// something else is never touched, nor one that another process works in. A training that fails costs its own
-// cells only, which the results name. The files above are written after every network, so Ctrl-C, which
-// throws Interrupted, leaves what there is; another call goes on from there.
+// Keeps what is finished. Anything that a cell lacks is an Error before the first training starts. A folder
+// that no study made, or that another process uses, is an Error too. A training that fails costs only its own
+// cells, which the results name. The files above are written after every network. Ctrl-C throws Interrupted,
+// and a later call continues from the files.
 StudyResults run_study(const Study& study, const StudyOptions& options);
 
 }  // namespace poem

@@ -26,7 +26,7 @@ std::string number_text(const std::optional<double>& value, const char* missing)
   return value ? fmt::format("{:.2f}", *value) : missing;
 }
 
-// As printed, so that two figures that look the same are both the best.
+// The best mean as it is printed, so that two figures that look the same are both marked.
 std::string best_mean(const std::vector<Summary>& column, size_t seeds, bool lower_is_better) {
   std::optional<double> best;
   for (const Summary& summary : column) {
@@ -123,7 +123,8 @@ std::string escaped(const std::string& text, const std::string& special) {
 }
 
 std::string latex(const std::string& text) {
-  // A backslash first becomes a byte that no text holds: what stands for it has braces, which are escaped.
+  // A backslash first becomes a byte that occurs in no text: \textbackslash{} has braces, which would
+  // otherwise be escaped.
   std::string out = escaped(replaced(text, "\\", "\x01"), "&%$#_{}");
   for (const auto& [from, to] : {std::pair{"\x01", "\\textbackslash{}"},
                                  {"^", "\\textasciicircum{}"},

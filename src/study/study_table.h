@@ -1,4 +1,4 @@
-// The table of a study: methods down, figures across, mean ± deviation over seeds, the paper's beside ours.
+// The table of a study: one row per method, mean ± deviation over seeds, the paper's figures beside ours.
 //
 //   const StudyTable table = make_table(study, results);
 //   fmt::print("{}", to_text(table, terminal(STDOUT_FILENO)));
@@ -11,13 +11,13 @@
 
 namespace poem {
 
-// A group a setting; the best of each column and setting marked, among rows with all seeds. The leading
-// columns name the setting, where there are several, and the method.
+// One group of rows per setting. The best figure of each column and setting is marked; only rows with all
+// seeds count. The leading columns name the method and, if there are several, the setting.
 struct StudyTable : TextTable {
-  std::string title, note;  // the note tells seeds, sets, counts and what is missing
+  std::string title, note;  // the note names seeds, sets, counts and what is missing
 };
 
-// A figure of fewer seeds than the study has is followed by (2/3); a row without any says failed or missing.
+// A figure from 2 of 3 seeds is followed by (2/3). A row without any finished seed says failed or missing.
 StudyTable make_table(const Study& study, const StudyResults& results);
 
 std::string to_markdown(const StudyTable& table);

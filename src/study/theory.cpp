@@ -18,7 +18,7 @@ constexpr double kSpread = 0.25;  // of g and s, and of the test laws, in units 
 
 double spread_of(const TheoryCase& c) { return c.extended ? kSpread : 0; }
 
-// Across μ, standardised: the two sample means' squared lengths and product.
+// Across μ, standardised: the squared lengths of the two sample means, and their product.
 struct Across {
   double id_norm = 0, outlier_norm = 0, product = 0;
 };

@@ -15,7 +15,7 @@
 namespace poem {
 namespace {
 
-// n×2 points as the images of one pixel and two channels that they are to the network.
+// n×2 points as images of one pixel and two channels, which the network takes.
 ImageSet as_images(const at::Tensor& points) { return {"points", points.view({-1, 2, 1, 1}), {}, {}}; }
 at::Tensor as_points(const ImageSet& images) { return images.pixels.view({-1, 2}); }
 
@@ -32,7 +32,7 @@ at::Tensor max_softmax_without_outliers(Config config, const TrainingData& data,
   return detector.scores(as_images(toy_grid()));
 }
 
-// Looks at a training from outside, after each epoch.
+// Records what a training looks like after each epoch.
 class Observer {
  public:
   Observer(const Trainer& trainer, const TrainingData& data, at::Device device)

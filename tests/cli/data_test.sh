@@ -57,7 +57,7 @@ before=$(requests) # what is there is not downloaded again
 expect_ok $(data fetch pair --out pair)
 expect_same "$(requests)" "$before"
 expect_ok $(data verify pair)
-expect_words "$logs/out" "pair           whole" "one.bin: 100000 bytes, sha256 right" "two.bin: 9000000 bytes, md5 right"
+expect_words "$logs/out" "pair           complete" "one.bin: 100000 bytes, sha256 correct" "two.bin: 9000000 bytes, md5 correct"
 
 # Wrong content is removed and the next source tried, which drops the connection again and again.
 : >"$logs/requests"
@@ -95,17 +95,17 @@ expect_words "$logs/err" "checksum is unknown"
 
 # ---- what cannot be had
 mkdir there blocked
-expect_error one.bin "no source gave it" "$at/none/one.bin" "404" "$at/wrong/one.bin" "sha256:" "--source" -- \
+expect_error one.bin "could not be downloaded" "$at/none/one.bin" "404" "$at/wrong/one.bin" "sha256:" "--source" -- \
   $(data fetch one --out there --source $at/none/ --source $at/wrong/one.bin)
-expect_error one.bin "no source gave it" "127.0.0.1:9" -- $(data fetch one --out there --source http://127.0.0.1:9/one.bin)
+expect_error one.bin "could not be downloaded" "127.0.0.1:9" -- $(data fetch one --out there --source http://127.0.0.1:9/one.bin)
 expect_same "$(ls there)" ""
 # The folder that was made for it does not stay either (expect_error sees to that), one that was there does.
-expect_error one.bin "no source gave it" -- $(data fetch one --out new/deep/er/ --source $at/none/ --source $at/wrong/)
-expect_error one.bin "no source gave it" -- $(data fetch one --out there/../new --source $at/none/)
+expect_error one.bin "could not be downloaded" -- $(data fetch one --out new/deep/er/ --source $at/none/ --source $at/wrong/)
+expect_error one.bin "could not be downloaded" -- $(data fetch one --out there/../new --source $at/none/)
 expect_error "--source" "is '', not a URL" -- $(data fetch one --out new --source) ""
 expect_error "--source" "not a URL" -- $(data fetch pair --out new --source $at/good/ --source) ""
 expect_error "--source" "'good/one.bin', not a URL" "https://" -- $(data fetch one --out new --source good/one.bin)
-expect_error two.bin "no source gave it" -- $(data fetch bare --out there)
+expect_error two.bin "could not be downloaded" -- $(data fetch bare --out there)
 printf 'mine' >there/one.bin
 expect_error there/one.bin "has 4 bytes, expected 100000" "--out" -- $(data fetch one --out there)
 expect_error sets.yaml "cannot create" -- $(data fetch one --out sets.yaml/below)
@@ -133,14 +133,14 @@ kill -INT "$child"
 code=0
 wait "$child" || code=$?
 expect_same $code 130
-expect_words "$logs/err" "one.bin.part" "the same command goes on"
+expect_words "$logs/err" "one.bin.part" "the same command continues"
 expect_same "$(ls stopped)" one.bin.part
 got=$(stat -c %s stopped/one.bin.part)
 [ "$got" -gt 0 ] && [ "$got" -lt 100000 ] || fail "$got bytes came before Ctrl-C"
 code=0
 poem $(data verify stopped) >"$logs/out" 2>"$logs/err" || code=$?
 expect_same $code 2
-expect_words "$logs/out" "NOT WHOLE one.bin.part: download stopped at $got of 100000 bytes"
+expect_words "$logs/out" "INCOMPLETE one.bin.part: download stopped at $got of 100000 bytes"
 : >"$logs/requests"
 expect_ok $(data fetch one --out stopped --source $at/good/)
 expect_words "$logs/requests" "/good/one.bin bytes=$got-"
@@ -196,7 +196,7 @@ cp "$top/served/two.bin" gone/
 code=0
 poem $(data verify gone) >"$logs/out" 2>"$logs/err" || code=$?
 expect_same $code 2
-expect_words "$logs/out" "NOT WHOLE one.bin: is a link to a file that is not there" "whole     two.bin: 9000000 bytes"
+expect_words "$logs/out" "INCOMPLETE one.bin: is a link to a file that does not exist" "complete   two.bin: 9000000 bytes"
 mkdir empty
 expect_error empty "none of the known" -- data verify empty
 expect_error missing "no such folder" -- data verify missing

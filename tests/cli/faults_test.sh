@@ -88,8 +88,8 @@ printf 's: {title: t, downloads: [{file: a.bin}, {file: b.bin}]}\n' >sets.yaml
 code=0
 "${as_user[@]}" "$program" data --manifest sets.yaml verify mixed >"$logs/out" 2>"$logs/err" || code=$?
 expect_same $code 2
-expect_words "$logs/out" "NOT WHOLE a.bin: cannot be read: Permission denied" "whole     b.bin"
-expect_words "$logs/err" "mixed/closed: cannot be listed: Permission denied" "1 of 2 are not whole"
+expect_words "$logs/out" "INCOMPLETE a.bin: cannot be read: Permission denied" "complete   b.bin"
+expect_words "$logs/err" "mixed/closed: cannot be listed: Permission denied" "1 of 2 are incomplete"
 denied locked/images "ermission" -- info locked/images
 denied locked/secret.npy "ermission" -- metrics --id locked/secret.npy --ood a=scores.txt
 denied locked/secret.npy "ermission" -- train locked/secret.npy --out new

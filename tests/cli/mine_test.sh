@@ -30,7 +30,7 @@ npy none.npy '<f4' '0, 1' ''
 npy short.npy '<f4' '3, 1' "$one"
 head -c 20 id.npy >cut.npy
 mine=(mine --select 2 --seed 1 --out new.npy --outliers out.npy)
-expect_error "poem: --select: wants 6 rows, pool.npy has 5" "larger pool" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
+expect_error "poem: --select: is 6, but pool.npy has 5 rows" "larger pool" -- mine "${inputs[@]}" --select 6 --seed 1 --out new.npy
 expect_error "--select" "'0'" "at least 1" -- mine "${inputs[@]}" --select 0 --seed 1 --out new.npy
 expect_error "--seed" "'-1'" "whole number of at least 0" -- mine "${inputs[@]}" --select 1 --seed -1 --out new.npy
 expect_error "--scale" "'0'" "from 1e-12 to" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --scale 0
@@ -41,8 +41,8 @@ expect_error post.npy "NAME.npz" -- mine "${inputs[@]}" --select 1 --seed 1 --ou
 expect_error p.txt "NAME.npy" -- mine "${inputs[@]}" --select 1 --seed 1 --out new.npy --probabilities p.txt
 expect_error nan.npy "row 1" nan -- "${mine[@]}" --id nan.npy --pool pool.npy
 expect_error nan.npy "row 1" nan -- "${mine[@]}" --id id.npy --pool nan.npy
-expect_error wide.npy "2 features a row, not 1" "same network" -- "${mine[@]}" --id id.npy --pool wide.npy
-expect_error wide.npy "2 features a row, not 1" -- "${mine[@]::7}" --id id.npy --outliers wide.npy --pool pool.npy
+expect_error wide.npy "2 features per row, expected 1" "same network" -- "${mine[@]}" --id id.npy --pool wide.npy
+expect_error wide.npy "2 features per row, expected 1" -- "${mine[@]::7}" --id id.npy --outliers wide.npy --pool pool.npy
 huge='\x9c\x75\x00\x88\x3c\xe4\x37\x7e' # 1e300: its square is no float64
 npy huge.npy '<f8' '1, 1' "$huge"
 expect_error "huge.npy, out.npy" "feature 0 is degenerate" "rescale" -- "${mine[@]}" --id huge.npy --pool pool.npy

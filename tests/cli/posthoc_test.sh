@@ -95,7 +95,7 @@ expect_error near twice -- "${hoc[@]}" "${inputs[@]}" --ood near=far.npy
 npy nan.npy '<f4' '1, 2' "$one$nan"
 npy wide.npy '<f4' '1, 3' "$one$one$one"
 npy none.npy '<f4' '0, 2' ''
-for wrong in "nan.npy|row 0" "wide.npy|3 features a row" "none.npy|0 × 2" "missing.npy|No such file" "bias.npy|1 dimensions"; do
+for wrong in "nan.npy|row 0" "wide.npy|3 features per row" "none.npy|0 rows of 2" "missing.npy|No such file" "bias.npy|1 dimensions"; do
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" "${fitted[@]}" --id "${wrong%|*}" --ood near=near.npy
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" "${fitted[@]}" --id id.npy --ood "near=${wrong%|*}"
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" "${fitted[@]:2}" --train "${wrong%|*}" --id id.npy --ood near=near.npy

@@ -22,7 +22,7 @@ cmp run/report.html "$logs/first"
 expect_ok report run --out here.html
 cmp here.html "$logs/first"
 printf 'precious' >letter.html
-expect_error letter.html "no report" "--force" -- report run --out letter.html
+expect_error letter.html "not a report" "--force" -- report run --out letter.html
 expect_ok report run --out letter.html --force
 expect_words letter.html "At its threshold"
 
@@ -51,7 +51,7 @@ expect_ok report damaged
 expect_words damaged/report.html results.json metrics.jsonl "line 1" mined-0001.json detector.safetensors "0 of 2 epochs"
 sed -i 's/^format: 1/format: 2/' damaged/config.yaml
 expect_ok report damaged
-expect_words damaged/report.html "format 2, this poem knows 1"
+expect_words damaged/report.html "format 2, but this poem knows format 1"
 cp -r run bare
 rm -r bare/{scores,gallery,results.json,metrics.jsonl}
 expect_ok report bare

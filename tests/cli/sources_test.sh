@@ -61,7 +61,7 @@ rm -r moved new-place elsewhere
 printf 'no array' >damaged.npy
 bad=(train image.yaml --out new --set data.train=damaged.npy --set)
 expect_error "damaged.npy" -- "${bad[@]}" seed=1
-expect_error "network.depth" "11 is not 6n+4" "valid near it: 10, 16" -- "${bad[@]}" network.depth=11
+expect_error "network.depth" "11 is not 6n+4" "the nearest valid depths are 10 and 16" -- "${bad[@]}" network.depth=11
 expect_error missing.poem "no such file" -- "${bad[@]}" data.outliers=missing.poem
 expect_error "world:trian" "use one of" -- "${bad[@]}" data.outliers=world:trian
 expect_error missing.poem "no such file" -- "${bad[@]}" data.test=world:test:8 --set "data.ood=[a=missing.poem]"

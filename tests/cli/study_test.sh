@@ -52,7 +52,7 @@ expect_same "$(printed POEM)" "$(worked_out one/cells/energy-thompson-*/energy-*
 expect_ok report one --out again.html
 cmp again.html one/report.html
 expect_words one/report.html "<h1>A small study</h1>" "has the lowest mean FPR95" "$(printed POEM)"
-expect_error one "name it alone" -- report one one/runs/* --out several.html
+expect_error one "name only the study" -- report one one/runs/* --out several.html
 rm again.html
 
 # A cell is what poem eval says of its run.
@@ -202,7 +202,7 @@ poem --quiet study diverges.yaml --out diverges >"$logs/out" 2>"$logs/err" || co
 expect_same $code 2
 expect_same "$(wc -l <"$logs/err")" 2
 expect_words "$logs/err" "POEM, seed 0: training ended with exit code 2" "logs/energy-thompson-seed0" \
-  "poem: diverges.yaml: a cell failed" "mend the row, or delete its folder in runs/"
+  "poem: diverges.yaml: one cell failed" "correct the row, or delete its folder in runs/"
 expect_words "$logs/out" "POEM" "failed"
 expect_words diverges/table.md "| POEM | failed |  | failed |" "Failed: POEM, seed 0."
 expect_same "$(wc -l <diverges/results.csv)" $((1 + 2 * 3))

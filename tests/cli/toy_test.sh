@@ -2,7 +2,7 @@
 source "$(dirname "$0")/common.sh"
 
 expect_ok toy --out toy
-expect_words "$logs/out" "30 epochs of 300 mined outliers" toy/report.html
+expect_words "$logs/out" "30 epochs with 300 mined outliers each" toy/report.html
 for file in toy.json toy.yaml id.npy labels.npy outliers.npy max_softmax.npy mined.npy scores.npy logits.npy \
   boundary.csv mining.svg boundary.svg report.html; do
   [ -s "toy/$file" ] || fail "toy/$file is missing"

@@ -8,7 +8,7 @@ const MARKS = {
   cross: (x, y) => `M${x - 2} ${y - 2}l4 4m-4 0l4 -4`,
 };
 
-// One path for each strength that occurs: runs of cells of a row.
+// One path per strength that occurs, made of runs of cells in a row.
 function cellPaths({rows, columns, strengths}, plot) {
   const bytes = Uint8Array.from(atob(strengths), (c) => c.charCodeAt(0));
   const {left, right, top, bottom} = plot.box;
@@ -55,7 +55,7 @@ const markStyle = (one) => ({
   "stroke-width": one.mark === "dot" ? 3.2 : 1.3,
 });
 
-// What the legend shows for each of them.
+// The sign of an entry in the legend.
 function sample(one) {
   if (one.strengths !== undefined) {
     const rect = (x, width, opacity) =>
@@ -66,7 +66,7 @@ function sample(one) {
   return mark("path", {d: "M0 5H22", stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": dashOf(one, 0)});
 }
 
-// Points with a rim in the colour of the page, so that they stand out from cells and each other.
+// Points have a rim in the colour of the page, so that they stand out from cells and from each other.
 function pointMarks(one, plot) {
   const style = {...markStyle(one), d: markPath(one, plot)};
   const rim = {...style, class: null, style: "stroke: var(--paper)", "stroke-width": style["stroke-width"] + 1.6};

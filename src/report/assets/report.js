@@ -1,6 +1,6 @@
-// What a report draws in the browser. The page carries a list of pieces as JSON (#data); the element with
-// data-piece=N is filled by pieces[KIND](PIECE). Names in the data may hold anything, so nothing here is parsed as
-// HTML: every text becomes a text node.
+// Draws a report in the browser. The page contains a list of pieces as JSON (#data); pieces[KIND](PIECE) fills the
+// element with data-piece=N. Names in the data may contain any characters, so nothing here is parsed as HTML: every
+// text becomes a text node.
 "use strict";
 
 const pieces = {}; // by kind: a function from the piece's data to an element
@@ -20,13 +20,13 @@ function element(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-// The same inside a plot.
+// The same for an SVG element.
 function mark(tag, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-// Calls draw(width) now that the element has one, and whenever that changes. A ruler above it is watched, not the element
-// itself: drawing changes the element's height, and a change within the watch is reported as an error.
+// Calls draw(width) as soon as the element has a width, and whenever the width changes. It watches a ruler above the
+// element, not the element itself: drawing changes the element's height, and browsers report such a change as an error.
 function onWidth(node, draw) {
   let last = 0;
   const ruler = element("div");
@@ -41,7 +41,7 @@ function onWidth(node, draw) {
 
 // ----------------------------------------------------------------------------------------------------------- numbers
 
-// A list of numbers, plain or packed as base64; null stands for what is no number.
+// A list of numbers, plain or packed as base64; null becomes NaN.
 function numbers(list) {
   if (!list) return [];
   if (list.float32 === undefined) return list.map((value) => (value === null ? NaN : value));
@@ -58,7 +58,7 @@ function shortNumber(value) {
   return text.replaceAll("-", "−");
 }
 
-// A figure and its sign stay on one line.
+// Keeps a figure and its percent sign on one line.
 const percent = (share, digits = 1) => (Number.isFinite(share) ? `${(100 * share).toFixed(digits)}\u00a0%` : "–");
 const count = (n) => n.toLocaleString("en");
 const counted = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
@@ -89,8 +89,8 @@ function extent(lists) {
   return low <= high ? [low, high] : [0, 1];
 }
 
-// Round numbers inside an axis, about `most`, at least two where that can be; on a logarithmic axis powers of ten. The
-// count ends the loops whatever rounding does to steps too small or large for the numbers.
+// About `most` round numbers inside an axis, at least two if possible; on a logarithmic axis powers of ten. The loops
+// count, so that they end even if a step is too small or too large for the numbers.
 function ticks({low, high, log, whole}, most) {
   const list = [];
   if (log) {
@@ -109,7 +109,7 @@ function ticks({low, high, log, whole}, most) {
   return list.length < 2 && most < 20 ? ticks({low, high, whole}, 2 * most) : list;
 }
 
-// Where the values of an axis lie between two pixels.
+// Maps the values of an axis to the range between two pixels.
 function scale({low, high, log}, from, to) {
   const unit = log ? Math.log10 : (value) => value;
   const a = unit(low),
@@ -117,10 +117,10 @@ function scale({low, high, log}, from, to) {
   return (value) => from + ((to - from) * (unit(value) - a)) / (b - a);
 }
 
-// Whether nothing but rounding tells the ends apart. Ticks between such ends would be too close to count.
+// Whether the two ends differ only by rounding errors. Ticks between such ends would be too close to count.
 const isFlat = (low, high) => !(high - low > 1e-9 * Math.max(Math.abs(low), Math.abs(high)));
 
-// The axis as the data wants it where the piece does not say.
+// The axis of the piece, completed from the data.
 function fitAxis(axis, lists) {
   const kept = axis.log ? lists.map((list) => Array.from(list).filter((value) => value > 0)) : lists;
   let [low, high] = extent(kept);
@@ -140,8 +140,8 @@ function fitAxis(axis, lists) {
 
 let figureNumber = 0;
 
-// A figure around what draw(svg, width) draws: title, legend, picture with a description, and the same as a table.
-// table() is {columns, rows} and is asked for when somebody opens it.
+// A figure around what draw(svg, width) draws: title, legend, picture with a description, and the same data as a table.
+// table() returns {columns, rows} and is called when the reader opens the table.
 function figure({title, description, legend, table, readout}, draw) {
   const svg = mark("svg", {role: "img", "aria-label": description});
   const whole = element(
@@ -168,13 +168,13 @@ function lazyTable(title, table) {
   return details;
 }
 
-// A table that sorts, and scrolls where it is too wide.
+// A table that can be sorted, and scrolls if it is too wide.
 function scrolling(caption, table) {
   makeSortable(table);
   return element("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption}, table);
 }
 
-// Titles of columns; the first `words` of them stand above words.
+// Titles of columns; the first `words` columns contain words, the others figures.
 const tableHead = (titles, words = 0) =>
   element(
     "thead",
@@ -200,7 +200,7 @@ function dataTable(caption, {columns, rows}) {
   return scrolling(caption, element("table", {}, element("caption", {}, caption), tableHead(columns), body));
 }
 
-// Of one series only where it is one of several that there might have been.
+// A single series gets a legend only if the piece asks for it.
 function legend(series, shape, always = false) {
   if (series.length < 2 && !always) return null;
   return element(
@@ -217,7 +217,7 @@ function legend(series, shape, always = false) {
   );
 }
 
-// Colour never stands alone: lines differ in their dashes as well.
+// Lines differ in their dashes as well as in their colours.
 const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
 const inkOf = (one, i) => one.ink ?? 1 + (i % 7);
 const dashOf = (one, i) => DASHES[(one.dash ?? i) % DASHES.length];
@@ -247,8 +247,8 @@ function drawYAxis(svg, y, axis, marked, {left, right, top, bottom}) {
   svg.append(mark("text", {transform: place, "text-anchor": "middle"}, axis.label ?? ""));
 }
 
-// Axes inside a picture of this width. Returns the scales x and y, the inner box, the clipped group `inside` it, and
-// svg again.
+// Draws axes into a picture of this width. Returns the scales x and y, the inner box, the clipped group `inside` it,
+// and svg.
 function axes(svg, width, height, xAxis, yAxis) {
   const marked = ticks(yAxis, 5);
   const widest = Math.max(...marked.map((tick) => tickText(yAxis, tick).length), 2);
@@ -265,7 +265,7 @@ function axes(svg, width, height, xAxis, yAxis) {
   return {svg, x, y, box, inside};
 }
 
-// Names down the left side, one a row, above an x axis. Returns its scale x and the middle y(k) of a row.
+// Names down the left side, one per row, above an x axis. Returns the scale x and the middle y(k) of each row.
 function namedRows(svg, width, names, rowHeight, xAxis) {
   const longest = Math.max(...names.map((name) => name.length), 1);
   const box = {left: Math.min(0.4 * width, 12 + 7 * longest), right: width - 12, top: 4};
@@ -284,7 +284,7 @@ function namedRows(svg, width, names, rowHeight, xAxis) {
 
 const heightFor = (width) => Math.round(Math.min(320, Math.max(190, 0.56 * width)));
 
-// A line through the points; what is no number leaves a gap.
+// A line through the points. A value that is not a number leaves a gap.
 function linePath(x, y, xs, ys) {
   let path = "",
     down = false;
@@ -308,7 +308,7 @@ function bandPath(x, y, xs, low, high) {
     .join("L")}Z`;
 }
 
-// One line with its band; a single point is a dot.
+// One line with its band. A single point is drawn as a dot.
 function drawLine(plot, one, i) {
   const group = mark("g", {class: `ink-${inkOf(one, i)}`});
   if (one.lows.length)
@@ -323,8 +323,8 @@ const lineSample = (one, i) =>
   mark("path", {d: "M0 5H22", stroke: "currentColor", "stroke-width": 2.5, "stroke-dasharray": dashOf(one, i)});
 
 // {title, x, y: axes {label, low, high, log, percent, whole, tight}, series: [{label, x, y, low?, high?, ink?, dash?}],
-// legend?: also of one series}: lines, with bands where there is low and high. Moving over it reads off the values.
-// `onPlot` is told of every drawing.
+// legend?: also of one series}: lines, with bands if there are low and high. Moving the pointer over it shows the
+// values. `onPlot` is called after every drawing.
 pieces.lines = (piece) => {
   const series = piece.series.map((one) => ({
     ...one,
@@ -356,7 +356,7 @@ pieces.lines = (piece) => {
   return figure({title: piece.title, readout, description, legend: lines, table}, draw);
 };
 
-// The points of a series. They are not clipped: one on the edge is whole.
+// The points of a series. They are not clipped, so that a point on the edge is whole.
 function dots(plot, {xs, ys, names, ...one}, i, radius) {
   const title = (k) => (names ? mark("title", {}, names[k]) : null);
   const circle = (x, k) =>
@@ -376,7 +376,7 @@ function describe(piece, series, yAxis) {
   return `${piece.title}. ${piece.y.label ?? ""} against ${piece.x.label ?? ""}. ${words.join("; ")}.`;
 }
 
-// One row a distinct x where the series share them, else one a point.
+// One row per distinct x if the series share them, otherwise one per point.
 function seriesTable(piece, series) {
   const rows = new Map();
   series.forEach((one, i) =>
@@ -392,7 +392,7 @@ function seriesTable(piece, series) {
   };
 }
 
-// A cursor at the nearest x under the pointer, and the values there in words.
+// A cursor at the x nearest to the pointer, and the values there as text.
 function readOff(svg, plot, series, xAxis, yAxis, readout) {
   const cursor = mark("path", {class: "cursor"});
   plot.inside.append(cursor);
@@ -421,7 +421,7 @@ function readOff(svg, plot, series, xAxis, yAxis, readout) {
 
 const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 
-// Where a name may stand beside its point: to the right, to the left, and above or below these.
+// Possible places of a name beside its point: right, left, and above or below these.
 function namePlaces(name, x, y) {
   const width = 6.8 * name.length;
   return [0, -11, 11].flatMap((shift) => [
@@ -430,8 +430,8 @@ function namePlaces(name, x, y) {
   ]);
 }
 
-// Names of points, each at the first place where it covers no other name or point. Where there is none it is left to
-// the table.
+// Names of points, each at the first place where it covers no other name or point. A name without such a place is only
+// in the table.
 function pointNames(plot, {xs, ys, names = []}) {
   const point = (k) => [plot.x(xs[k]), plot.y(ys[k])];
   const taken = names.map((_, k) => {
@@ -479,7 +479,7 @@ pieces.scatter = (piece) => {
   );
 };
 
-// How many of the values fall into each of `bins` equal parts of the axis; what lies beyond counts at the ends.
+// How many values fall into each of `bins` equal parts of the axis. Values beyond the axis count in the outermost parts.
 function binned(values, {low, high}, bins) {
   const counts = new Array(bins).fill(0);
   for (const value of values) {
@@ -489,7 +489,7 @@ function binned(values, {low, high}, bins) {
   return counts;
 }
 
-// The outline of bars as high as these, from the left edge to the right.
+// The outline of bars with these heights, from left to right.
 function stepPath(plot, heights, edge) {
   const steps = heights.map((height, k) => `V${plot.y(height).toFixed(1)}H${plot.x(edge(k + 1)).toFixed(1)}`);
   return `M${plot.x(edge(0))} ${plot.y(0)}${steps.join("")}V${plot.y(0)}Z`;
@@ -547,7 +547,7 @@ function describeBars(names, series, xAxis) {
   return names.map((name, k) => `${name}: ${values(k)}`).join("; ");
 }
 
-// {title, x, names: [..], series: [{label, values, ink?}]}: bars that lie, one a series for every name.
+// {title, x, names: [..], series: [{label, values, ink?}]}: horizontal bars, one per series and name.
 pieces.bars = (piece) => {
   const series = piece.series.map((one) => ({...one, list: numbers(one.values)}));
   const xAxis = fitAxis(
@@ -588,18 +588,18 @@ function draw(piece) {
   return pieces[piece.kind](piece);
 }
 
-// Side by side where there is room. Plots of a row are aligned part by part, whatever lines their legends take.
+// Side by side if there is room. The parts of the plots in a row are aligned, however long their legends are.
 function grid(parts) {
   const aligned = parts.every((part) => part.matches(".plot"));
   return element("div", {class: aligned ? "grid aligned" : "grid"}, parts);
 }
 
-// {pieces: [..]}: as a grid.
+// {pieces: [..]}: a grid of pieces.
 pieces.grid = (piece) => grid(piece.pieces.map(draw));
 
 let tabsNumber = 0;
 
-// {label, tabs: [{title, piece}]}: one at a time. Arrow keys move between the titles.
+// {label, tabs: [{title, piece}]}: shows one piece at a time. Arrow keys move between the titles.
 pieces.tabs = (piece) => {
   const number = ++tabsNumber;
   const titles = piece.tabs.map((tab, i) =>
@@ -634,7 +634,7 @@ pieces.tabs = (piece) => {
   return element("div", {class: "tabs"}, element("div", {role: "tablist", "aria-label": piece.label}, titles), panels);
 };
 
-// Steps through `names` with a slider and a button that plays; show(i) shows one. Starts with `first`.
+// Steps through `names` with a slider and a Play button; show(i) shows one. Starts with `first`.
 function player({label, names, seconds = 0.6, first = 0}, show) {
   const slider = element("input", {type: "range", min: 0, max: names.length - 1, step: 1, "aria-label": label});
   const name = element("output", {});
@@ -668,7 +668,7 @@ function player({label, names, seconds = 0.6, first = 0}, show) {
   return element("div", {class: "controls"}, names.length > 1 ? [button, slider] : null, name);
 }
 
-// {label, frames: [{title, piece}], seconds?, first?}: pieces that follow each other in time.
+// {label, frames: [{title, piece}], seconds?, first?}: pieces that are shown one after the other.
 pieces.frames = (piece) => {
   const place = element("div", {});
   const shown = piece.frames.map(() => null);
@@ -687,7 +687,7 @@ pieces.frames = (piece) => {
 
 // ------------------------------------------------------------------------------------------------------------ tables
 
-// What a cell is sorted by: its number if it starts with one, else its words.
+// The sort key of a cell: its number if it starts with one, otherwise its text.
 function sortKey(row, column) {
   const text = row.cells[column].textContent.trim();
   const number = parseFloat(text.replaceAll("−", "-").replaceAll(",", ""));
@@ -716,7 +716,7 @@ function makeSortable(table) {
 
 // ------------------------------------------------------------------------------------------------------------- start
 
-// A piece that cannot be drawn says so and leaves the others alone.
+// A piece that cannot be drawn shows a message; the others are drawn all the same.
 document.addEventListener("DOMContentLoaded", () => {
   const data = JSON.parse(document.getElementById("data").textContent);
   for (const place of document.querySelectorAll("[data-piece]")) {

@@ -1,4 +1,4 @@
-// The pieces of a run's report that report.js has not: scores with a threshold to move, and galleries.
+// The pieces of a run's report that are not in report.js: scores with a movable threshold, and galleries.
 
 // How many of the ascending values are at least the threshold.
 function countFrom(sorted, threshold) {
@@ -15,8 +15,8 @@ function countFrom(sorted, threshold) {
 // The largest threshold that keeps this share of the ascending values.
 const thresholdKeeping = (sorted, share) => sorted[sorted.length - Math.ceil(share * sorted.length - 1e-9)];
 
-// ID and OOD images at least at each of some thresholds, from the highest down: all that curves need. Thresholds are
-// scores of either side, as many as a plot can show.
+// How many ID and OOD images reach each of some thresholds, from the highest down: all that curves need. The
+// thresholds are scores of ID or OOD images, as many as a plot can show.
 function sweep(id, ood, most = 250) {
   const thresholds = [Infinity];
   for (const sorted of [id, ood]) {
@@ -35,7 +35,7 @@ function rocSeries(label, id, ood) {
 
 const SHARE = {percent: true, low: 0, high: 1};
 
-// {sets: [name], runs: [{label, id, ood: [scores, or null, one a set]}]}: ROC curves of several runs, one tab a set.
+// {sets: [name], runs: [{label, id, ood: [scores or null, one per set]}]}: ROC curves of several runs, one tab per set.
 pieces.rocs = (piece) => {
   const runs = piece.runs.map((run) => ({...run, id: numbers(run.id)}));
   const curves = (set, k) => ({
@@ -80,7 +80,7 @@ class ThresholdState {
     const start = detector ?? thresholdKeeping(id.scores, 0.95);
     this.value = Number.isFinite(start) ? start : start > 0 ? this.high : this.low; // scores may be infinite
   }
-  // Calls use(threshold) now and after every move. A plot that is drawn anew takes its own place.
+  // Calls use(threshold) now and after every move. A plot that is drawn again replaces its earlier entry.
   follow(node, use) {
     this.listeners.set(node, use);
     use(this.value);
@@ -147,8 +147,8 @@ function thresholdControls(state, piece) {
     return node;
   };
   const help =
-    `Images with a score (${piece.score || "score"}) of at least the threshold are taken for ID. ` +
-    "Move it with the slider, by dragging in a histogram, or type it.";
+    `An image counts as ID if its score (${piece.score || "score"}) is at least the threshold. ` +
+    "Move the threshold with the slider or by dragging in a histogram, or type it.";
   return element(
     "div",
     {},
@@ -182,7 +182,7 @@ function thresholdTable(state) {
   return scrolling(caption, table);
 }
 
-// A range that shows the bulk of the scores; what lies beyond counts in the outermost bars.
+// A range with most of the scores; the others count in the outermost bars.
 function bulk(state) {
   const lists = [state.id, ...state.sets].map((set) => set.scores);
   const quantile = (list, share) => list[Math.min(list.length - 1, Math.floor(share * list.length))];
@@ -210,7 +210,7 @@ function scoreHistograms(state, score) {
   );
 }
 
-// The threshold as a line that follows pointer and finger.
+// The threshold as a line that the pointer or a finger can drag.
 function dragThreshold(state, plot, range) {
   const {left, right, top, bottom} = plot.box;
   const line = mark("path", {class: "threshold"}),
@@ -230,13 +230,13 @@ function dragThreshold(state, plot, range) {
   });
   plot.svg.append(line, knob, area);
   state.follow(plot.svg, (threshold) => {
-    const x = Math.min(right, Math.max(left, plot.x(threshold))); // one beyond the plot waits at its edge
+    const x = Math.min(right, Math.max(left, plot.x(threshold))); // one beyond the plot is shown at its edge
     line.setAttribute("d", `M${x} ${top}V${bottom}`);
     knob.setAttribute("cx", x);
   });
 }
 
-// A curve for every set; points mark the threshold. point(kept ID, kept OOD, all OOD) is a place of the curve.
+// One curve per set; points mark the threshold. point(kept ID, kept OOD, all OOD) is a point of the curve.
 function scoreCurve(state, {title, x, y, point, diagonal}) {
   const series = state.sets.map((set) => {
     const points = sweep(state.id.scores, set.scores)
@@ -246,7 +246,7 @@ function scoreCurve(state, {title, x, y, point, diagonal}) {
   });
   const onPlot = (plot) => {
     const marks = series.map((one, i) => mark("circle", {class: `dot ink-${inkOf(one, i)}`, r: 4.5}));
-    plot.svg.append(...marks); // not inside the clipped box: at the corners they stay whole
+    plot.svg.append(...marks); // not clipped, so that they are whole at the corners
     state.follow(plot.svg, () =>
       state.sets.forEach((set, i) => {
         const [px, py] = point(state.kept(state.id), state.kept(set), set.scores.length);
@@ -258,7 +258,7 @@ function scoreCurve(state, {title, x, y, point, diagonal}) {
   return draw({kind: "lines", title, x: axis(x), y: axis(y), height: 300, series, onPlot, diagonal});
 }
 
-// ROC, and precision against recall with ID and with OOD as what is looked for.
+// ROC, and precision against recall with ID and with OOD as the positive class.
 function scoreCurves(state) {
   const ids = state.id.scores.length;
   const curves = [
@@ -285,7 +285,7 @@ function scoreCurves(state) {
   return grid(curves.map((curve) => scoreCurve(state, curve)));
 }
 
-// Copies the tiles of a contact sheet onto canvases of their own.
+// Copies each tile of a contact sheet onto its own canvas.
 function cutSheet(sheet, {tile, columns}, canvases) {
   canvases.forEach((canvas, i) => {
     const x = (i % columns) * tile,

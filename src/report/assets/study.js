@@ -1,7 +1,7 @@
-// Pieces of a study's report beside those of report.js.
+// Pieces of a study's report that are not in report.js.
 
-// The axis of intervals: all of them where they are not much longer than the differences of their middles, else enough
-// to tell the middles apart. What reaches beyond ends in an arrow.
+// The axis of intervals. It shows them completely unless they are much longer than the differences of their middles;
+// then it shows enough to distinguish the middles. Intervals that reach beyond the axis end in an arrow.
 function intervalAxis(axis, middle, low, high) {
   const [first, last] = extent([middle, [0]]);
   const [lowest, highest] = extent([low, high, middle, [0]]);
@@ -9,7 +9,7 @@ function intervalAxis(axis, middle, low, high) {
   return fitAxis(axis, [[Math.max(lowest, first - room), Math.min(highest, last + room)]]);
 }
 
-// A line from one end to the other; a bar ends it, or an arrow at the edge of the box.
+// A line with a bar at each end, or an arrow at the edge of the box.
 function intervalPath(x, y, low, high, {left, right}) {
   const end = (at) => {
     if (at < left) return `M${left + 6} ${y - 5}L${left} ${y}L${left + 6} ${y + 5}`;
@@ -19,8 +19,8 @@ function intervalPath(x, y, low, high, {left, right}) {
   return `M${Math.max(left, x(low))} ${y}H${Math.min(right, x(high))}${end(x(low))}${end(x(high))}`;
 }
 
-// {title, x, names: [..], middle: [..], low: [..], high: [..]}: a point and an interval for every name, against a line at
-// 0. An interval that is not known (null) leaves the point alone.
+// {title, x, names: [..], middle: [..], low: [..], high: [..]}: one point with an interval per name, and a line at 0. If
+// an interval is unknown (null), only the point is drawn.
 pieces.intervals = (piece) => {
   const middle = numbers(piece.middle),
     low = numbers(piece.low),
