@@ -83,8 +83,8 @@ std::vector<Key> keys(Config& c) {
       {"data.ood", &c.data.ood, "OOD test sets as NAME=SOURCE"},
       {"data.size", &c.data.size, "side of the network's square input in pixels", between(1, 1024)},
       {"data.validation", &c.data.validation,
-       "share of the ID training images never trained on; the detector's threshold comes from them; auto: "
-       "0.02, or as much more as gives 400 images, but at most 0.2",
+       "share of the ID training images that is held out of training and sets the detector's threshold; "
+       "auto: 0.02, or as much more as gives 400 images, but at most 0.2",
        between(0, 0.5)},
       {"data.skip_bad", &c.data.skip_bad, "leave out images that cannot be decoded, with a warning"},
 
