@@ -198,6 +198,14 @@ void check_room(const Config& config, const Inputs& inputs, at::Device device) {
   check_step_memory(config, spec, static_cast<int64_t>(inputs.training.train_rows.size()));
 }
 
+// A run that goes on is not finished: what it was then must not pass for what it will be.
+void remove_results(const Folder& folder) {
+  for (const std::string& path :
+       {folder.detector, folder.results, folder.table, folder.scores, folder.verdicts})
+    fs::remove_all(path);
+  remove_test_sheets(folder.gallery);
+}
+
 RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, at::Device device) {
   const Config& config = trainer.config();
   const TrainingData& data = inputs.training;
@@ -220,6 +228,7 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
     job->set_figures(fmt::format("FPR95 {:.2f} %", 100 * results.mean.fpr95));
   };
   const auto checkpoint = [&] {
+    if (fs::exists(folder.detector)) remove_results(folder);
     write_checkpoint(folder.checkpoint, trainer, data, device);
     evaluate_epoch();
     job->set_done(trainer.epoch());
@@ -248,14 +257,6 @@ void restore(Trainer& trainer, const Inputs& inputs, const Folder& folder, at::D
                 "give at least as many");
   }
   spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
-}
-
-// A run that goes on is not finished: what it was then must not pass for what it will be.
-void remove_results(const Folder& folder) {
-  for (const std::string& path :
-       {folder.detector, folder.results, folder.table, folder.scores, folder.verdicts})
-    fs::remove_all(path);
-  remove_test_sheets(folder.gallery);
 }
 
 // With another number of epochs the schedule is another one too.
@@ -320,7 +321,8 @@ void check_startable(const Config& config, at::Device device) {
   check_sources(config);
   // A network for two classes, built for nothing but its complaints.
   const NetworkSpec spec = likely_spec(config, *make_objective(config.objective));
-  const Detector bare{make_network(spec, Weights::none()), nullptr, std::nullopt, {"0", "1"}, config.data.size};
+  const Detector bare{
+      make_network(spec, Weights::none()), nullptr, std::nullopt, {"0", "1"}, config.data.size};
   unsigned found = available(bare, std::nullopt) | kTraining;
   if (config.data.validation.value_or(1) > 0) found |= kHeldOut;
   choose_scores({config.score}, found);
@@ -384,7 +386,6 @@ RunOutcome resume_run(const std::string& path, at::Device device, const std::vec
     tell_of_rate(before, trainer);
     write_file(folder.config, to_yaml(config));
   }
-  if (trainer.epoch() < trainer.epochs()) remove_results(folder);
   return train(trainer, inputs, folder, device);
 }
 
