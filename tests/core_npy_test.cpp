@@ -287,6 +287,16 @@ TEST_F(Npy, ReadsStoredAndDeflatedNpz) {
   }
 }
 
+TEST_F(Npy, ArraysThatNobodyReadMayBeOfAnyType) {
+  const std::string names = npy(dictionary("<U3", "(2,)"), std::string(24, 'x'));
+  write_file(folder / "a.npz", zip("names.npy", names, 0));
+  const auto arrays = open_npz(folder / "a.npz");
+  EXPECT_EQ(arrays.at("names").type(), "<U3");
+  EXPECT_EQ(arrays.at("names").shape(), (std::vector<int64_t>{2}));
+  EXPECT_THROW(arrays.at("names").read(), Error);
+  EXPECT_THROW(arrays.at("names").bytes(), Error);
+}
+
 TEST_F(Npy, RefusesBrokenNpz) {
   const std::string array = npy(dictionary("<i4", "(3,)"), std::string(12, 'x'));
   expect_error("", "is empty", "a.npz");

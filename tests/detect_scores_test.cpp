@@ -15,6 +15,7 @@
 #include "detect/logistic.h"
 #include "detect/percentile.h"
 #include "detect/posthoc.h"
+#include "detect/results.h"
 #include "expect_error.h"
 
 namespace poem {
@@ -364,7 +365,7 @@ TEST(FeatureScores, EqualPlainLoopsForOneFeatureAndTwoClasses) {
     expect_naive(name, data, 2e-5);
   }
   EXPECT_TRUE(at::isfinite(scored("vim", data)).all().item<bool>());
-  EXPECT_TRUE(scored("ssd", data).equal(at::zeros({15})));
+  expect_error([&] { scored("ssd", data); }, {"score 'ssd'", "cannot be fitted", "do not differ"});
 }
 
 TEST(FeatureScores, KnnCrossesItsBlocksExactly) {
@@ -402,14 +403,79 @@ TEST(FeatureScores, KnnTakesARowOfZerosAsItIs) {
   expect_naive("knn", data, 1e-5);
 }
 
-TEST(FeatureScores, ConstantFeaturesGiveOneFiniteScore) {
+// What is fitted on the training features, and of that what goes by lengths, so that one row can hide the
+// others.
+const std::set<std::string> kFittedOnRows = {"mds", "rmds", "knn", "react", "dice", "vim", "fdbd", "ssd"};
+const std::set<std::string> kOfLengths = {"mds", "rmds", "dice", "vim", "fdbd"};
+
+// Alone such a score is an error; among others it is marked, and the others are what they were.
+void expect_unfit(const FeatureData& data, const std::set<std::string>& unfit, const std::string& why) {
+  const auto scores = fit_scores({"all"}, data);
+  const std::vector<at::Tensor> values = score_features(scores, data.head, data.id);
+  ASSERT_EQ(scores.size(), kOfFeatures.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const std::string& name = scores[i]->name();
+    EXPECT_EQ(name, kOfFeatures[i]);
+    const Results results = results_of(*scores[i], to_doubles(values[i]), {{"far", {-1e9, 1e9}}});
+    EXPECT_EQ(results.has_figures(), unfit.count(name) == 0) << name << ": " << results.problem;
+    if (unfit.count(name) == 0) {
+      EXPECT_TRUE(values[i].equal(scored(name, data))) << name;
+    } else {
+      EXPECT_NE(results.problem.find(why), std::string::npos) << name << ": " << results.problem;
+      expect_error([&] { scored(name, data); }, {"score '" + name + "'", "cannot be fitted", why});
+    }
+  }
+}
+
+TEST(FeatureScores, OneTrainingRowFitsNothing) {
   FeatureData data = toy(80, 6, 3);
-  data.train.fill_(0.7);
+  data.train = data.train.narrow(0, 0, 1);
+  data.labels = data.labels.narrow(0, 0, 1);
+  expect_unfit(data, kFittedOnRows, "one training row");
+}
+
+TEST(FeatureScores, ConstantTrainingRowsFitNothing) {
+  FeatureData data = toy(80, 6, 3);
+  data.train.copy_(data.train[0].clone().expand_as(data.train));
+  expect_unfit(data, kFittedOnRows, "all training rows are the same");
+  data.train *= 1 + 1e-7 * random({80, 6}, 9);  // but for rounding
+  expect_unfit(data, kFittedOnRows, "all training rows are the same");
+}
+
+TEST(FeatureScores, ARowThatHidesTheOthersFitsNoLengths) {
+  FeatureData data = toy(80, 6, 3);
+  data.train[7][2] = 1e30;
+  expect_unfit(data, kOfLengths, "training row 7 has length 1e+30");
+  data.train[7][2] = 1e5;  // an outlier, no more
+  expect_unfit(data, {}, "");
+}
+
+TEST(FeatureScores, OneRowPerClassHasNoCovariance) {
+  FeatureData data = toy(3, 6, 3);
+  const auto scores = fit_scores({"mds", "ssd", "knn"}, data);
+  EXPECT_NE(scores[0]->problem().find("do not differ"), std::string::npos);
+  EXPECT_NE(scores[1]->problem().find("do not differ"), std::string::npos);
+  EXPECT_EQ(scores[2]->problem(), "");
+}
+
+// Five rows span no more than five of ten directions: outside of the principal space nothing is left but
+// rounding, by which everything would be divided.
+TEST(FeatureScores, FewerRowsThanPrincipalDirectionsFitNoVim) {
+  FeatureData data = toy(5, 12, 2);
+  expect_error([&] { scored("vim", data); },
+               {"score 'vim'", "5 training rows of 12 features", "6 principal"});
+  EXPECT_NO_THROW(scored("vim", toy(40, 12, 2)));
+}
+
+TEST(FeatureScores, ConstantTestRowsSayNothing) {
+  FeatureData data = toy(80, 6, 3);
   data.id.fill_(0.7);
-  for (const std::string& name : kOfFeatures) {
-    const at::Tensor scores = scored(name, data);
-    EXPECT_TRUE(at::isfinite(scores).all().item<bool>()) << name;
-    EXPECT_TRUE(at::allclose(scores, scores[0].expand_as(scores))) << name;
+  for (const auto& score : fit_scores({"all"}, data)) {
+    const at::Tensor values = (*score)({data.head(data.id), at::empty({15, 0}), data.id, {}, nullptr});
+    const std::vector<double> scores = to_doubles(values);
+    const Results results = results_of(*score, scores, {{"far", scores}});
+    EXPECT_TRUE(results.has_figures()) << score->name();
+    EXPECT_NE(results.problem.find("all scores are"), std::string::npos) << score->name();
   }
 }
 

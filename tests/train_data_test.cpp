@@ -123,19 +123,20 @@ TEST(IdCrops, EveryImageAndEpochHasACropOfItsOwn) {
 
 TEST(Crops, ComeBackFromAFile) {
   TemporaryFolder folder;
-  const std::vector<Crop> crops = {{0, 0}, {1, UINT64_MAX}, {INT64_MAX, 1ull << 63}, {5, 12345}};
+  const std::vector<Crop> crops = {{0, 0}, {1, UINT64_MAX}, {INT64_MAX - 1, 1ull << 63}, {5, 12345}};
   TensorFile file;
   store_crops(crops, "some", file);
   store_crops({}, "none", file);
   write_safetensors(folder / "f", file);
   const TensorFile back = read_safetensors(folder / "f");
-  const std::vector<Crop> loaded = load_crops(back, "some");
+  const std::vector<Crop> loaded = load_crops(back, "some", INT64_MAX);
   ASSERT_EQ(loaded.size(), crops.size());
   for (size_t i = 0; i < crops.size(); ++i) {
     EXPECT_EQ(loaded[i].image, crops[i].image);
     EXPECT_EQ(loaded[i].seed, crops[i].seed);
   }
-  EXPECT_TRUE(load_crops(back, "none").empty());
+  EXPECT_TRUE(load_crops(back, "none", 0).empty());
+  expect_error([&] { load_crops(back, "some", 6); }, {folder / "f", "'some'", "beyond the 6"});
 }
 
 TEST(Subset, TakesPixelsAndLabelsOfTheRows) {

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
+#include "core/safetensors.h"
 #include "detect/detector.h"
 #include "detect/score.h"
 #include "expect_error.h"
@@ -302,6 +305,33 @@ TEST(Run, WhatIsNoRunIsAnError) {
                {"photos/a.yaml", "neither a run nor a detector"});
   folder.put("photos/b.safetensors", "x");
   EXPECT_EQ(detector_path(folder / "photos/b.safetensors"), folder / "photos/b.safetensors");
+}
+
+TEST(Run, ACheckpointThatDoesNotFitIsAnError) {
+  TemporaryFolder folder;
+  start_run(points(), folder / "a", false, kCpu);
+  const std::string path = folder / "a/checkpoint/state.safetensors";
+  const TensorFile file = read_safetensors(path);
+  const auto expect = [&](const std::string& name, const at::Tensor& tensor, const std::string& words) {
+    TensorFile other = file;
+    other.tensors[name] = tensor;
+    write_safetensors(path, other);
+    expect_error([&] { resume_run(folder / "a", kCpu); }, {path, "'" + name + "'", words});
+  };
+  at::Tensor mined = file.tensor("mined").clone();
+  mined[0][0] = 1000000;
+  expect("mined", mined, "beyond");
+  mined[0][0] = -1;
+  expect("mined", mined, "beyond");
+  expect("position", at::zeros({0}, at::kLong), "shape");
+  expect("position", at::tensor({-1l, 0l}), "negative");
+  expect("seconds", at::zeros({3}), "type");
+  expect("queue.epochs", at::zeros({1000}, at::kLong), "list of epochs");
+  expect("queue.0.gram", at::zeros({2, 2}, at::kDouble), "shape");
+  expect("queue.0.moment", file.tensor("queue.0.moment") * std::nan(""), "not finite");
+  const auto network = std::find_if(file.tensors.begin(), file.tensors.end(),
+                                    [](const auto& entry) { return entry.first.rfind("network.", 0) == 0; });
+  expect(network->first, at::zeros({1000000}), "shape");
 }
 
 TEST(Run, OtherDataThanTheCheckpointsIsAnError) {

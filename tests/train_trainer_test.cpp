@@ -97,8 +97,9 @@ struct Told {
 
 struct Training {
   explicit Training(const Config& config, const TrainingData& data) : trainer(config, data, kCpu) {
-    finished = trainer.run([&](const EpochReport& report) { reports.push_back(report); },
-                           [&] { mined.push_back(load_crops(state(trainer), "mined")); });
+    finished =
+        trainer.run([&](const EpochReport& report) { reports.push_back(report); },
+                    [&] { mined.push_back(load_crops(state(trainer), "mined", data.outliers.size())); });
   }
   Trainer trainer;
   bool finished;

@@ -122,6 +122,7 @@ void run(Options options, const CommonOptions& common) {
   const std::vector<Results> all = summarise(sets, detector, scores, test.id, balance);
   ScoreResults results;
   for (size_t i = 0; i < scores.size(); ++i) results.emplace_back(scores[i]->name(), all[i]);
+  if (results.size() == 1) check_figures(results[0].first, all[0]);
   if (!options.out.empty()) write(results, scores_csv(sets, detector, scores, test.id, test.ood), options);
   const Terminal out = terminal(STDOUT_FILENO);
   const std::string table = all.size() == 1 ? to_table(all.front(), out) : to_table(results, out);

@@ -24,10 +24,9 @@ void run(const Options& options) {
   const std::vector<NamedPath> files = named_paths("--ood", options.ood);
   const std::optional<Balance> balance = parse_balance(options.balance, options.seed);
   const std::vector<double> id = read_scores(options.id);
-  std::vector<SetResult> sets;
-  for (const NamedPath& file : files)
-    sets.push_back({file.name, ood_metrics(id, read_scores(file.path), balance)});
-  const Results results = make_results(std::move(sets));
+  SetScores ood;
+  for (const NamedPath& file : files) ood.emplace_back(file.name, read_scores(file.path));
+  const Results results = results_of(id, ood, balance);
   fmt::print("{}", options.json ? to_json_text(results) : to_table(results, terminal(STDOUT_FILENO)));
 }
 

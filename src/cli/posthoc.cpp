@@ -107,24 +107,18 @@ void write(const Outputs& outputs, const std::vector<std::vector<at::Tensor>>& s
   remove_earlier(earlier, outputs);
 }
 
-// The figures of every score; `scores` by set, ID first, then by score.
-ScoreResults summarise(const std::vector<std::string>& names,
-                       const std::vector<std::vector<at::Tensor>>& scores, const FeaturePaths& paths,
+// The figures of every score; their values by set, ID first, then by score.
+ScoreResults summarise(const std::vector<std::unique_ptr<Score>>& scores,
+                       const std::vector<std::vector<at::Tensor>>& by_set, const FeaturePaths& paths,
                        const std::optional<Balance>& balance) {
   ScoreResults results;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::vector<double> id = to_doubles(scores[0][i]);
-    std::vector<SetResult> sets;
-    for (size_t set = 0; set < paths.ood.size(); ++set) {
-      const auto& [name, path] = paths.ood[set];
-      try {
-        sets.push_back({name, ood_metrics(id, to_doubles(scores[set + 1][i]), balance)});
-      } catch (const Error& e) {
-        throw Error(fmt::format("{} of {} and {}", names[i], paths.id, path), e.what());
-      }
-    }
-    results.emplace_back(names[i], make_results(std::move(sets)));
+  for (size_t i = 0; i < scores.size(); ++i) {
+    SetScores ood;
+    for (size_t set = 0; set < paths.ood.size(); ++set)
+      ood.emplace_back(paths.ood[set].name, to_doubles(by_set[set + 1][i]));
+    results.emplace_back(scores[i]->name(), results_of(*scores[i], to_doubles(by_set[0][i]), ood, balance));
   }
+  if (results.size() == 1) check_figures(results[0].first, results[0].second);
   return results;
 }
 
@@ -149,7 +143,7 @@ void run(const Options& options) {
   const auto scores = fit_scores(names, data);
   std::vector<std::vector<at::Tensor>> by_set = {score_features(scores, data.head, data.id)};
   for (const auto& [name, features] : data.ood) by_set.push_back(score_features(scores, data.head, features));
-  const ScoreResults results = summarise(names, by_set, paths, balance);
+  const ScoreResults results = summarise(scores, by_set, paths, balance);
   write(outputs, by_set, results, options.force);
   fmt::print("{}", options.json ? to_json_text(results) : to_table(results, terminal(STDOUT_FILENO)));
   spdlog::info("scores: {0}/SCORE/*.npy; results: {0}/results.json, {0}/results.csv", options.out);

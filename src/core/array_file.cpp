@@ -13,8 +13,8 @@ namespace poem {
 
 at::Tensor read_array(const std::string& path, const std::string& name) {
   if (std::filesystem::path(path).extension() != ".npz") return read_npy(path);
-  const auto arrays = read_npz(path);
-  if (const auto found = arrays.find(name); found != arrays.end()) return found->second;
+  const auto arrays = open_npz(path);
+  if (const auto found = arrays.find(name); found != arrays.end()) return found->second.read();
   std::vector<std::string> names;
   for (const auto& [other, array] : arrays) names.push_back(other);
   throw Error(path, "has no array '" + name + "'",

@@ -36,8 +36,12 @@ constexpr Type kTypes[] = {
     {"f2", "float16", 2, at::kHalf}, {"f4", "float32", 4, at::kFloat}, {"f8", "float64", 8, at::kDouble},
     {"u2", "uint16", 2, at::kInt},   {"u4", "uint32", 4, at::kLong},   {"u8", "uint64", 8, at::kLong}};
 
-const Type& type_named(const std::string& name) {
-  return *std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return t.name == name; });
+const Type& type_named(const std::string& where, const std::string& name) {
+  for (const Type& known : kTypes) {
+    if (known.name == name) return known;
+  }
+  throw Error(where, "has elements of type " + name,
+              "save it as bool, integers of 8 to 64 bits, or float16 to float64");
 }
 
 const Type* find_type(const at::Tensor& array) {  // none of what npy cannot hold
@@ -61,18 +65,19 @@ std::string_view value_of(const std::string& where, std::string_view text, std::
   return text.substr(start);
 }
 
-// The type, and whether its bytes are swapped.
-std::pair<const Type*, bool> type_of(const std::string& where, std::string_view text) {
+// The type as a header writes it: '<f4', or a list where elements have fields.
+std::string_view code_of(std::string_view text) {
   const size_t end = text.find('\'', 1);
-  const std::string_view code =
-      text[0] == '\'' && end != text.npos ? text.substr(1, end - 1) : text.substr(0, text.find(']') + 1);
+  return text[0] == '\'' && end != text.npos ? text.substr(1, end - 1) : text.substr(0, text.find(']') + 1);
+}
+
+const Type* find_type(std::string_view code) {  // none of what LibTorch cannot hold
   for (const Type& known : kTypes) {
     if (code.size() == 3 && code.substr(1) == known.code &&
         std::string_view("<>|=").find(code[0]) != code.npos)
-      return {&known, code[0] == '>' && known.bytes > 1};
+      return &known;
   }
-  throw Error(where, fmt::format("has elements of type {}", code),
-              "save it as bool, integers of 8 to 64 bits, or float16 to float64");
+  return nullptr;
 }
 
 std::vector<int64_t> shape_of(const std::string& where, std::string_view text) {
@@ -216,11 +221,13 @@ StoredArray::StoredArray(std::string where, uint64_t file_bytes, Open open)
     : where_(std::move(where)), open_(std::move(open)) {
   std::string text;
   std::tie(text, header_bytes_) = read_header(where_, file_bytes, *open_());
-  const auto [type, swapped] = type_of(where_, value_of(where_, text, "descr"));
-  type_ = type->name;
-  swapped_ = swapped;
+  const std::string_view code = code_of(value_of(where_, text, "descr"));
   shape_ = shape_of(where_, value_of(where_, text, "shape"));
   fortran_ = value_of(where_, text, "fortran_order").substr(0, 4) == "True";
+  const Type* type = find_type(code);
+  type_ = type ? type->name : code;
+  if (!type) return;  // no matter, as long as nobody reads it
+  swapped_ = code[0] == '>' && type->bytes > 1;
   const uint64_t want = count_of(where_, shape_) * type->bytes, got = file_bytes - header_bytes_;
   if (got != want)
     broken(where_, fmt::format("has {} bytes of elements, its shape ({}) needs {}", got,
@@ -228,7 +235,7 @@ StoredArray::StoredArray(std::string where, uint64_t file_bytes, Open open)
 }
 
 uint64_t StoredArray::bytes() const {
-  return count_of(where_, shape_) * c10::elementSize(type_named(type_).tensor);
+  return count_of(where_, shape_) * c10::elementSize(type_named(where_, type_).tensor);
 }
 
 std::unique_ptr<ByteStream> StoredArray::open_elements() const {
@@ -239,7 +246,7 @@ std::unique_ptr<ByteStream> StoredArray::open_elements() const {
 }
 
 at::Tensor StoredArray::read_elements(ByteStream& from, const std::vector<int64_t>& shape) const {
-  const Type& type = type_named(type_);
+  const Type& type = type_named(where_, type_);
   const at::Tensor array = allocate(where_, shape, type.tensor);
   auto* to = static_cast<uint8_t*>(array.data_ptr());
   const auto count = static_cast<size_t>(array.numel());

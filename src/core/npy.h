@@ -21,7 +21,8 @@
 
 namespace poem {
 
-// An array in a file. Its header was read and compared with the size of the file; its elements were not.
+// An array in a file. Its header was read and compared with the size of the file; its elements were not. One
+// of another type (texts, complex numbers, fields) can be listed but not read.
 class StoredArray {
  public:
   const std::string& where() const { return where_; }  // for messages: "a.npz[data.npy]"
@@ -52,7 +53,7 @@ class StoredArray {
   Open open_;
 };
 
-// A poem::Error if the file is missing, truncated, of an unknown type or layout.
+// A poem::Error if the file is missing, truncated or no array.
 StoredArray open_npy(const std::string& path);
 at::Tensor read_npy(const std::string& path);
 void write_npy(const std::string& path, const at::Tensor& array);  // atomically

@@ -1,11 +1,14 @@
 #include "data/decode.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "data/decode_formats.h"
 #include "data/exif.h"
 #include "data/reader.h"
@@ -24,6 +27,17 @@ DecodedImage decode(const std::string& bytes) {
 }
 
 }  // namespace
+
+void check_dimensions(uint64_t width, uint64_t height) {
+  constexpr uint64_t kMostPixels = uint64_t{1} << 28, kFewPixels = uint64_t{1} << 24;
+  constexpr uint64_t kBytes = 6;  // a pixel's, as it is decoded and turned upright
+  if (width == 0 || height == 0 || width > kMostPixels || height > kMostPixels / width)
+    throw Damage(fmt::format("it claims {}×{} pixels", height, width));
+  const uint64_t bytes = kBytes * width * height * static_cast<uint64_t>(at::get_num_threads());
+  if (width * height > kFewPixels && bytes > available_memory())
+    throw Damage(fmt::format("it claims {}×{} pixels, for which {} threads need {} MiB of memory", height,
+                             width, at::get_num_threads(), bytes >> 20));
+}
 
 at::Tensor decode_image(const std::string& where, const std::string& bytes, const std::string& remedy) {
   try {

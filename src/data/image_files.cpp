@@ -20,6 +20,7 @@ namespace poem {
 namespace {
 
 constexpr size_t kBlock = 256;
+constexpr size_t kBlockBytes = size_t{1} << 26;  // of pixels, or of files that wait to be decoded
 
 }  // namespace
 
@@ -41,8 +42,9 @@ Labels ImageFiles::announce(const std::vector<std::string>& names) {
 
 void ImageFiles::add(std::string where, std::string name, std::optional<std::string> bytes) {
   const int64_t folder = folder_index(name);
+  waiting_bytes_ += bytes ? bytes->size() : 0;
   waiting_.push_back({std::move(where), std::move(name), folder, std::move(bytes)});
-  if (waiting_.size() == kBlock) flush();
+  if (waiting_.size() == kBlock || waiting_bytes_ > kBlockBytes) flush();
 }
 
 void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
@@ -58,9 +60,23 @@ void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
       "bring all to one size with --size N, in a config data.size, or for outliers outliers.fit: resize");
 }
 
+// How many are decoded at once. The first is alone: before it nobody knows how large they are.
+size_t ImageFiles::block() const {
+  if (first_size_.empty()) return 1;
+  size_t bytes = 1;
+  for (const int64_t axis : first_size_) bytes *= static_cast<size_t>(axis);
+  return std::clamp<size_t>(kBlockBytes / bytes, at::get_num_threads(), kBlock);
+}
+
 void ImageFiles::flush() {
+  while (!waiting_.empty()) decode(std::min(waiting_.size(), block()));
+  waiting_bytes_ = 0;
+}
+
+// The first of those that wait.
+void ImageFiles::decode(size_t block) {
   stop_if_interrupted();
-  const auto count = static_cast<int64_t>(waiting_.size());
+  const auto count = static_cast<int64_t>(block);
   std::vector<at::Tensor> images(count);
   std::vector<std::optional<Error>> problems(count);
   const std::string remedy =
@@ -91,7 +107,7 @@ void ImageFiles::flush() {
     kept_.push_back(waiting_[i].folder);
     names_.add(waiting_[i].name);
   }
-  waiting_.clear();
+  waiting_.erase(waiting_.begin(), waiting_.begin() + count);
   if (!good.empty()) sink_(at::stack(good));
 }
 

@@ -48,6 +48,8 @@ class ImageFiles {
   Labels label(const std::vector<int64_t>& folders) const;  // images that lie in these
   std::vector<std::string> folder_names() const;
   void flush();
+  size_t block() const;
+  void decode(size_t block);
   void tell_passed_over();
   void tell_bad_classes(const Labels& kept) const;
   void complain_of_classes(const std::vector<std::string>& without_image) const;
@@ -57,6 +59,7 @@ class ImageFiles {
   ReadOptions options_;
   Sink sink_;
   std::vector<Item> waiting_;
+  size_t waiting_bytes_ = 0;
   std::map<std::string, int64_t> folders_;
   PassedOver passed_over_;
   bool told_ = false;

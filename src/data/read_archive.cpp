@@ -63,7 +63,8 @@ bool hidden(const fs::path& name) {
 
 // The content of the current entry. What damages only this entry (a wrong checksum) leaves it short, so that
 // it counts as one bad image.
-std::string read_entry(const std::string& path, archive* file) {
+std::string read_entry(const std::string& path, const std::string& name, archive* file) {
+  constexpr size_t kMostBytes = size_t{1} << 30;  // of an image's file: more pixels than can be decoded
   std::string bytes;
   char block[1 << 16];
   for (;;) {
@@ -72,6 +73,9 @@ std::string read_entry(const std::string& path, archive* file) {
     if (got < 0) return "";
     if (got == 0) return bytes;
     bytes.append(block, static_cast<size_t>(got));
+    if (bytes.size() > kMostBytes)
+      throw Error(path + ":" + name, "unpacks to more than 1 GiB, which no image does",
+                  "remove it from the archive");
   }
 }
 
@@ -94,7 +98,7 @@ Labels visit_archive(const std::string& path, const ReadOptions& options, const 
     if (type == AE_IFDIR) files.add_folder(fs::path(name + "/").parent_path().string());
     if (type != AE_IFREG) continue;
     if (is_image_name(name))
-      files.add(path + ":" + name, name, read_entry(path, file.get()));
+      files.add(path + ":" + name, name, read_entry(path, name, file.get()));
     else
       files.pass_over(name);
   }

@@ -108,11 +108,10 @@ std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detecto
     const auto scores_of = [&](const ScoredSet& set) {
       return std::vector<double>(set.scores[score].begin(), set.scores[score].end());
     };
-    const std::vector<double> id_scores = scores_of(sets[0]);
-    std::vector<SetResult> figures;
-    for (size_t i = 1; i < sets.size(); ++i)
-      figures.push_back({sets[i].name, ood_metrics(id_scores, scores_of(sets[i]), balance)});
-    results.push_back(make_results(std::move(figures), id_accuracy));
+    SetScores ood;
+    for (size_t i = 1; i < sets.size(); ++i) ood.emplace_back(sets[i].name, scores_of(sets[i]));
+    results.push_back(results_of(*scores[score], scores_of(sets[0]), ood, balance));
+    results.back().id_accuracy = id_accuracy;
     results.back().confusion = confusion;
     if (scores[score] == detector.score && detector.threshold)
       results.back().at_threshold = count_at_threshold(sets, score, *detector.threshold);

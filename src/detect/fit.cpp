@@ -70,8 +70,7 @@ std::vector<std::shared_ptr<Score>> fit_scores(const std::vector<std::string>& n
     training.features = features_of(detector, images->train);
   std::vector<std::shared_ptr<Score>> scores;
   for (const std::string& name : chosen) {
-    scores.push_back(name == own ? detector.score : make_score(name));
-    if (name != own) scores.back()->fit(training);
+    scores.push_back(name == own ? detector.score : make_fitted_score(name, training, chosen.size() == 1));
   }
   return scores;
 }

@@ -25,7 +25,8 @@ unsigned available(const Detector& detector, const std::optional<IdImages>& imag
 
 // The scores of these names (or for "all" of all that can be had), in order. The detector's own comes as it
 // was saved; one forward pass over the training images serves the others. A score that needs what is missing
-// is an Error.
+// is an Error; one that cannot be fitted on the images is one too if it is the only one, else it says why in
+// problem().
 std::vector<std::shared_ptr<Score>> fit_scores(const std::vector<std::string>& names,
                                                const Detector& detector,
                                                const std::optional<IdImages>& images);

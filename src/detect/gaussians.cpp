@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/runtime.h"
+#include "detect/fit_checks.h"
 
 namespace poem {
 namespace {
@@ -41,6 +42,7 @@ at::Tensor scatter_matrix(const at::Tensor& features, const at::Tensor& origin) 
 }
 
 Gaussians fit_gaussians(const at::Tensor& features, const at::Tensor& labels) {
+  check_lengths(features);
   const int64_t n = features.size(0), classes = labels.max().item<int64_t>() + 1;
   at::Tensor sums = at::zeros({classes, features.size(1)}, at::kDouble);
   for_each_block(n, [&](int64_t first, int64_t rows) {
@@ -54,6 +56,7 @@ Gaussians fit_gaussians(const at::Tensor& features, const at::Tensor& labels) {
   const double largest = variances[-1].item<double>(),
                magnitude = fitted.centre.square().max().item<double>();
   const at::Tensor kept = (variances > kNoise * (largest + magnitude)).nonzero().squeeze(1);
+  if (kept.numel() == 0) throw Unfit("the training rows of a class do not differ");
   fitted.whitener = directions.index_select(1, kept) / variances.index_select(0, kept).sqrt();
   const at::Tensor occurred = counts.nonzero().squeeze(1);
   fitted.means = (means.index_select(0, occurred) - fitted.centre).mm(fitted.whitener);

@@ -19,7 +19,7 @@ struct Gaussians {
 
 // features n×m, labels int64 n from 0 up. The covariance is the mean of (h − μ)(h − μ)ᵀ over all rows, μ the
 // mean of the row's class; directions in which it does not exceed float32's rounding are left out, as in a
-// pseudo-inverse.
+// pseudo-inverse. Throws Unfit where none is left, and for one row beside which the others vanish.
 Gaussians fit_gaussians(const at::Tensor& features, const at::Tensor& labels);
 
 // Σ over rows of (h − origin)(h − origin)ᵀ in float64, m×m; origin is float64 m.

@@ -17,14 +17,14 @@ namespace {
 constexpr int64_t kBlock = 2048;  // rows scored at a time
 
 Head read_head(const std::string& path) {
-  const auto arrays = read_npz(path);
+  const auto arrays = open_npz(path);
   const auto array = [&](const char* name, int64_t dimensions) {
     const auto found = arrays.find(name);
     if (found == arrays.end()) {
       throw Error(path, fmt::format("has no array '{}'", name),
                   "numpy.savez('head.npz', weight=..., bias=...) saves the last layer");
     }
-    const at::Tensor& a = found->second;
+    const at::Tensor a = found->second.read();
     if (a.dim() != dimensions || !a.is_floating_point() || a.numel() == 0) {
       throw Error(path, fmt::format("{} has shape {} of {}", name, fmt::join(a.sizes(), "×"), numpy_type(a)),
                   "weight is classes × features and bias classes, both floats");
@@ -113,10 +113,10 @@ std::vector<std::unique_ptr<Score>> fit_scores(const std::vector<std::string>& n
   training.labels = data.labels;
   training.head = data.head;
   std::vector<std::unique_ptr<Score>> scores;
-  for (const std::string& name : choose_scores(names, kPosthocNeeds)) {
+  const std::vector<std::string> chosen = choose_scores(names, kPosthocNeeds);
+  for (const std::string& name : chosen) {
     stop_if_interrupted();
-    scores.push_back(make_score(name));
-    scores.back()->fit(training);
+    scores.push_back(make_fitted_score(name, training, chosen.size() == 1));
   }
   return scores;
 }

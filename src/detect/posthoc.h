@@ -35,7 +35,8 @@ struct FeatureData {
 // .npz with `weight` (K×m) and `bias` (K). What is not finite or does not fit together is an Error.
 FeatureData read_feature_data(const FeaturePaths& paths);
 
-// Fitted on the training features and the head, which is all they see. The names as in choose_scores().
+// Fitted on the training features and the head, which is all they see. The names as in choose_scores(); what
+// cannot be fitted as in make_fitted_score().
 std::vector<std::unique_ptr<Score>> fit_scores(const std::vector<std::string>& names,
                                                const FeatureData& data);
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "core/text_table.h"
+#include "detect/score.h"
 
 namespace poem {
 namespace {
@@ -74,18 +75,23 @@ ordered_json with_threshold(const Results& results) {
   return json;
 }
 
+std::string figure_text(double value, const char* format) {
+  return std::isnan(value) ? "NA" : fmt::format(fmt::runtime(format), value);
+}
+
 std::string csv_header() {
   std::string header = "set";
   for (const Figure& figure : kFigures) header += fmt::format(",{}", figure.key);
-  return header + ",id_accuracy,id_count,ood_count\n";
+  return header + ",id_accuracy,id_count,ood_count,problem\n";
 }
 
 std::string csv_lines(const std::string& prefix, const Results& results) {
   std::string csv;
   const auto add_line = [&](const std::string& name, const OodMetrics& metrics, const std::string& counts) {
     csv += prefix + csv_field(name);
-    for (const Figure& figure : kFigures) csv += fmt::format(",{}", metrics.*figure.value);
-    csv += (results.id_accuracy ? fmt::format(",{}", *results.id_accuracy) : ",") + counts + "\n";
+    for (const Figure& figure : kFigures) csv += "," + figure_text(metrics.*figure.value, "{}");
+    csv += (results.id_accuracy ? fmt::format(",{}", *results.id_accuracy) : ",") + counts + "," +
+           csv_field(results.problem) + "\n";
   };
   for (const SetResult& set : results.sets) {
     add_line(set.name, set.metrics, fmt::format(",{},{}", set.metrics.id_count, set.metrics.ood_count));
@@ -104,7 +110,7 @@ TextTable figures_table(std::initializer_list<std::string> more_columns) {
 TextTable::Row figures_row(const std::string& name, const OodMetrics& metrics) {
   TextTable::Row row{{{name}}};
   for (const Figure& figure : kFigures) {
-    row.entries.push_back({fmt::format("{:.2f}", 100 * (metrics.*figure.value))});
+    row.entries.push_back({figure_text(100 * (metrics.*figure.value), "{:.2f}")});
   }
   return row;
 }
@@ -156,6 +162,63 @@ Results make_results(std::vector<SetResult> sets, std::optional<double> id_accur
   return {std::move(sets), mean, id_accuracy};
 }
 
+namespace {
+
+// Where the first of them that is not finite stands; empty if there is none.
+std::string not_finite(const std::string& set, const std::vector<double>& scores) {
+  const auto bad = std::find_if(scores.begin(), scores.end(), [](double x) { return !std::isfinite(x); });
+  if (bad == scores.end()) return "";
+  return fmt::format("the score at index {} of {} is {}", bad - scores.begin(), set, *bad);
+}
+
+bool all_equal(const std::vector<double>& id, const SetScores& ood) {
+  const auto same = [&](const std::vector<double>& scores) {
+    return std::all_of(scores.begin(), scores.end(), [&](double x) { return x == id[0]; });
+  };
+  return same(id) && std::all_of(ood.begin(), ood.end(), [&](const auto& set) { return same(set.second); });
+}
+
+Results no_results(const std::vector<double>& id, const SetScores& ood, const std::string& problem) {
+  std::vector<SetResult> sets;
+  for (const auto& [name, scores] : ood) {
+    OodMetrics none;
+    for (const Figure& figure : kFigures) none.*figure.value = std::nan("");
+    none.id_count = static_cast<int64_t>(id.size());
+    none.ood_count = static_cast<int64_t>(scores.size());
+    sets.push_back({name, none});
+  }
+  Results results = make_results(std::move(sets));
+  results.problem = problem;
+  return results;
+}
+
+}  // namespace
+
+Results results_of(const std::vector<double>& id, const SetScores& ood,
+                   const std::optional<Balance>& balance) {
+  std::vector<SetResult> sets;
+  for (const auto& [name, scores] : ood) sets.push_back({name, ood_metrics(id, scores, balance)});
+  Results results = make_results(std::move(sets));
+  if (all_equal(id, ood)) results.problem = fmt::format("all scores are {}: they tell nothing apart", id[0]);
+  return results;
+}
+
+Results results_of(const Score& score, const std::vector<double>& id, const SetScores& ood,
+                   const std::optional<Balance>& balance) {
+  std::string problem = score.problem();
+  if (problem.empty()) problem = not_finite("id", id);
+  for (const auto& [name, scores] : ood) {
+    if (problem.empty()) problem = not_finite(name, scores);
+  }
+  return problem.empty() ? results_of(id, ood, balance) : no_results(id, ood, problem);
+}
+
+void check_figures(const std::string& score, const Results& results) {
+  if (!results.has_figures())
+    throw Error("score '" + score + "'", results.problem,
+                "mend what it is computed from, or use another score");
+}
+
 nlohmann::ordered_json to_json(const Results& results) {
   ordered_json json;
   for (const SetResult& set : results.sets) {
@@ -166,6 +229,7 @@ nlohmann::ordered_json to_json(const Results& results) {
   json["mean"] = figures_json(results.mean);
   json["id_accuracy"] = nullptr;
   if (results.id_accuracy) json["id_accuracy"] = *results.id_accuracy;
+  if (!results.problem.empty()) json["problem"] = results.problem;
   return json;
 }
 
@@ -202,8 +266,8 @@ std::string to_table(const Results& results, const Terminal& where) {
   mean.entries.resize(table.header.size());
   mean.first = true;
   table.rows.push_back(mean);
-  return to_text(table, where) + threshold_table(results, where) + accuracy_line(results) +
-         classes_table(results, where);
+  return to_text(table, where) + (results.problem.empty() ? "" : results.problem + "\n") +
+         threshold_table(results, where) + accuracy_line(results) + classes_table(results, where);
 }
 
 std::string to_table(const ScoreResults& results, const Terminal& where) {
@@ -219,6 +283,9 @@ std::string to_table(const ScoreResults& results, const Terminal& where) {
     told = set.metrics.id_count;
   }
   std::string text = to_text(table, where) + note + "\n";
+  for (const auto& [score, figures] : results) {
+    if (!figures.problem.empty()) text += fmt::format("{}: {}\n", score, figures.problem);
+  }
   for (const auto& [score, figures] : results) text += threshold_table(figures, where);
   return text + accuracy_line(first) + classes_table(first, where);
 }

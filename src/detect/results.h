@@ -3,6 +3,7 @@
 //   Results results = make_results({{"svhn", ood_metrics(id, svhn)}, …}, id_accuracy);
 //   fmt::print("{}", to_table(results));
 #pragma once
+#include <cmath>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -11,9 +12,11 @@
 
 #include "core/terminal.h"
 #include "detect/confusion.h"
-#include "metrics/metrics.h"
+#include "metrics/balance.h"
 
 namespace poem {
+
+class Score;
 
 struct SetResult {
   std::string name;
@@ -36,14 +39,32 @@ struct Results {
   std::optional<double> id_accuracy;
   std::optional<Confusion> confusion = {};  // of labelled ID images
   std::optional<AtThreshold> at_threshold =
-      {};  // where the score is the detector's own and it has a threshold
+      {};                    // where the score is the detector's own and it has a threshold
+  std::string problem = {};  // why there are no figures, or why they say nothing; empty where they are sound
+
+  bool has_figures() const { return !std::isnan(mean.auroc); }  // missing ones are NaN, written NA
 };
 
 // At least one set.
 Results make_results(std::vector<SetResult> sets, std::optional<double> id_accuracy = std::nullopt);
 
+// By the name of the set.
+using SetScores = std::vector<std::pair<std::string, std::vector<double>>>;
+
+// The results of these scores of ID inputs and OOD sets. `problem` says so where all are the same.
+Results results_of(const std::vector<double>& id, const SetScores& ood,
+                   const std::optional<Balance>& balance = std::nullopt);
+
+// The same of what `score` computed. Without figures if it could not be fitted or one is not finite.
+Results results_of(const Score& score, const std::vector<double>& id, const SetScores& ood,
+                   const std::optional<Balance>& balance = std::nullopt);
+
+// An Error for a score without figures that is the only one asked for.
+void check_figures(const std::string& score, const Results& results);
+
 // Shares of 1: {"sets": {NAME: {fpr95, auroc, aupr_in, aupr_out, detection_error, id_count, ood_count}},
-// "mean": {the five figures}, "id_accuracy": share or null}. Sets keep their order.
+// "mean": {the five figures}, "id_accuracy": share or null}, and "problem" where there is one, whose missing
+// figures are null. Sets keep their order.
 nlohmann::ordered_json to_json(const Results& results);
 
 // The same with, where they are known, "at_threshold": {"threshold", "id": {"kept", "rejected"}, "sets":
@@ -51,7 +72,8 @@ nlohmann::ordered_json to_json(const Results& results);
 // named], one a class]. Names that are not UTF-8 are mended.
 std::string to_json_text(const Results& results);
 
-// Shares of 1: one line a set, then `mean`, whose counts are empty; id_accuracy repeats, empty when unknown.
+// Shares of 1: one line a set, then `mean`, whose counts are empty; id_accuracy repeats, empty when unknown;
+// so does problem, with NA for the figures that are missing.
 std::string to_csv(const Results& results);
 
 // Percent, as core/text_table.h prints it; of the classes those with the lowest accuracy.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "core/registry.h"
 #include "core/safetensors.h"
+#include "detect/fit_checks.h"
 
 namespace poem {
 
@@ -88,6 +90,14 @@ void check_needs(const std::string& name, unsigned available) {
   }
 }
 
+// Stands for a score that could not be fitted.
+class NoScore : public Score {
+ public:
+  at::Tensor operator()(const Batch& batch) const override {
+    return at::full({batch.features.size(0)}, std::numeric_limits<float>::quiet_NaN());
+  }
+};
+
 }  // namespace
 
 at::Tensor Head::operator()(const at::Tensor& features) const { return at::linear(features, weight, bias); }
@@ -108,6 +118,23 @@ void Score::load(const TensorFile& file, const std::string& prefix) {
 std::unique_ptr<Score> make_score(const std::string& name) {
   std::unique_ptr<Score> score = kScores.find(name).make();
   score->name_ = name;
+  return score;
+}
+
+std::unique_ptr<Score> make_fitted_score(const std::string& name, const Training& training, bool only) {
+  std::unique_ptr<Score> score = make_score(name);
+  try {
+    if (needs(name, kTraining)) check_varies(training.features);
+    score->fit(training);
+  } catch (const Unfit& e) {
+    if (only)
+      throw UnfitScore(
+          "score '" + name + "'", std::string("cannot be fitted: ") + e.what(),
+          "give other training data, or use a score that needs none: msp, maxlogit, energy, gen");
+    score = std::make_unique<NoScore>();
+    score->name_ = name;
+    score->problem_ = std::string("cannot be fitted: ") + e.what();
+  }
   return score;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "data/image_set.h"
 
 namespace poem {
@@ -51,8 +52,10 @@ class Score {
  public:
   virtual ~Score() = default;
   const std::string& name() const { return name_; }
+  const std::string& problem() const { return problem_; }  // why it could not be fitted; it then scores NaN
 
-  virtual void fit(const Training&) {}
+  virtual void fit(const Training&) {
+  }  // throws Unfit (detect/fit_checks.h) where the data means nothing to it
   virtual at::Tensor operator()(const Batch& batch) const = 0;  // float32 n
 
   // What fit() found, to and from a file, under a prefix.
@@ -65,7 +68,8 @@ class Score {
 
  private:
   friend std::unique_ptr<Score> make_score(const std::string& name);
-  std::string name_;
+  friend std::unique_ptr<Score> make_fitted_score(const std::string&, const Training&, bool);
+  std::string name_, problem_;
 };
 
 // What a score cannot do without, beside logits and features.
@@ -85,6 +89,13 @@ constexpr unsigned kFitted = kImages | kHead;       // Needs of scores that must
 
 // An unknown name is an Error that lists the known ones.
 std::unique_ptr<Score> make_score(const std::string& name);
+struct UnfitScore : Error {
+  using Error::Error;
+};
+
+// Fitted on the data. If that means nothing to the score: an UnfitScore where it is the only one asked for,
+// else a score that says why in problem().
+std::unique_ptr<Score> make_fitted_score(const std::string& name, const Training& training, bool only);
 bool needs(const std::string& name, unsigned any_of);
 std::vector<std::string> score_names();
 

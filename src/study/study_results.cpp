@@ -24,7 +24,10 @@ std::string csv_lines(const std::string& start, const ordered_json& results, con
   std::string csv;
   const auto add = [&](const std::string& set, const ordered_json& figures, const std::string& counts) {
     csv += fmt::format("{},{}", start, csv_field(set));
-    for (const char* figure : kFigures) csv += fmt::format(",{}", figures.at(figure).get<double>());
+    for (const char* figure : kFigures) {
+      const ordered_json& value = figures.at(figure);
+      csv += value.is_null() ? ",NA" : fmt::format(",{}", value.get<double>());
+    }
     csv += fmt::format(",{},{}{}\n", accuracy.is_null() ? "" : fmt::format("{}", accuracy.get<double>()),
                        counts, end);
   };

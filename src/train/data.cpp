@@ -120,10 +120,15 @@ void store_crops(const std::vector<Crop>& crops, const std::string& name, Tensor
   file.tensors[name] = table;
 }
 
-std::vector<Crop> load_crops(const TensorFile& file, const std::string& name) {
+std::vector<Crop> load_crops(const TensorFile& file, const std::string& name, int64_t images) {
   const at::Tensor table = file.tensor(name);
   if (table.dim() != 2 || table.size(1) != 2 || table.scalar_type() != at::kLong) {
     throw Error(file.path, "tensor '" + name + "' is not a list of crops", "it was made by something else");
+  }
+  const at::Tensor rows = table.select(1, 0);
+  if (rows.lt(0).logical_or(rows.ge(images)).any().item<bool>()) {
+    throw Error(file.path, fmt::format("tensor '{}' names an image beyond the {} there are", name, images),
+                "it belongs to other data, or is damaged");
   }
   const auto* in = table.data_ptr<int64_t>();
   std::vector<Crop> crops;

@@ -39,7 +39,8 @@ std::vector<Crop> id_crops(const TrainingData& data, uint64_t seed, int64_t epoc
 
 // (image, crop seed) pairs as one int64 n×2 tensor: images themselves are never stored.
 void store_crops(const std::vector<Crop>& crops, const std::string& name, TensorFile& file);
-std::vector<Crop> load_crops(const TensorFile& file, const std::string& name);
+std::vector<Crop> load_crops(const TensorFile& file, const std::string& name,
+                             int64_t images);  // an Error for a crop of none of them
 
 // Test sets: the labelled ID images and (name, images) of every OOD set.
 struct TestData {

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "core/error.h"
+#include "net/weights.h"
 namespace poem {
 namespace {
 
@@ -80,18 +83,23 @@ void Queue::store(TensorFile& file) const {
   file.tensors["queue.epochs"] = at::tensor(epochs, at::kLong);
 }
 
-void Queue::load(const TensorFile& file) {
+void Queue::load(const TensorFile& file, int64_t outliers) {
   const at::Tensor epochs = file.tensor("queue.epochs");
+  if (epochs.dim() != 1 || epochs.scalar_type() != at::kLong || epochs.numel() > capacity_) {
+    throw Error(file.path, "tensor 'queue.epochs' is not a list of epochs", "it was made by something else");
+  }
   entries_.clear();
   for (int64_t i = 0; i < epochs.numel(); ++i) {
     const std::string name = fmt::format("queue.{}.", i);
     Entry entry{epochs[i].item<int64_t>(), Statistics(features_), {}};
     if (fresh_) {
-      entry.mined = load_crops(file, name + "mined");
+      entry.mined = load_crops(file, name + "mined", outliers);
     } else {
-      entry.statistics.gram = file.tensor(name + "gram");
-      entry.statistics.moment = file.tensor(name + "moment");
-      entry.statistics.count = file.tensor(name + "count").item<double>();
+      at::Tensor count = at::zeros({1}, at::kDouble);
+      load_tensor(file, name + "gram", entry.statistics.gram);
+      load_tensor(file, name + "moment", entry.statistics.moment);
+      load_tensor(file, name + "count", count);
+      entry.statistics.count = count.item<double>();
     }
     entries_.push_back(std::move(entry));
   }

@@ -38,7 +38,7 @@ class Queue {
   Statistics statistics(const TrainingData& data, const FeatureExtractor& extract) const;
 
   void store(TensorFile& file) const;
-  void load(const TensorFile& file);
+  void load(const TensorFile& file, int64_t outliers);  // how many there are
 
  private:
   struct Entry {

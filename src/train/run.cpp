@@ -166,6 +166,7 @@ std::optional<Results> finish(const Folder& folder, const Detector& detector,
   }
   const auto sets = score_sets(detector, {detector.score}, test->id, test->ood);
   const Results results = summarise(sets, detector, {detector.score}, test->id).front();
+  if (!results.problem.empty()) spdlog::warn("score '{}': {}", detector.score->name(), results.problem);
   make_output_folder(folder.scores);
   for (const ScoredSet& set : sets)
     write_npy(folder.scores + "/" + set.name + ".npy", at::tensor(set.scores.front()));
@@ -222,10 +223,14 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, a
   const auto evaluate_epoch = [&] {
     const int64_t every = config.train.evaluate_every, epoch = trainer.epoch() - config.train.pretrain;
     if (!inputs.test || every == 0 || epoch <= 0 || epoch % every != 0 || metrics.has_results()) return;
-    const Detector detector = make_detector(config, data, trainer);
-    const Results results = evaluate(detector, config.score, inputs.test->id, inputs.test->ood);
-    metrics.set_results(to_json(results));
-    job->set_figures(fmt::format("FPR95 {:.2f} %", 100 * results.mean.fpr95));
+    try {
+      const Detector detector = make_detector(config, data, trainer);
+      const Results results = evaluate(detector, config.score, inputs.test->id, inputs.test->ood);
+      metrics.set_results(to_json(results));
+      job->set_figures(fmt::format("FPR95 {:.2f} %", 100 * results.mean.fpr95));
+    } catch (const UnfitScore& e) {  // the network may yet become one that it can be fitted to
+      spdlog::warn("epoch {} is not evaluated: {}", epoch, e.what());
+    }
   };
   const auto checkpoint = [&] {
     if (fs::exists(folder.detector)) remove_results(folder);

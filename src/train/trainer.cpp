@@ -487,15 +487,19 @@ void Trainer::load(const TensorFile& file) {
   load_weights(*network_, "network.", file);
   for (const auto& [name, velocity] : optimiser_.velocities())
     load_tensor(file, "velocity." + name, velocity);
-  mined_ = load_crops(file, "mined");
-  queue_.load(file);
+  const int64_t outliers = data_.outliers.pixels.defined() ? data_.outliers.size() : 0;
+  mined_ = load_crops(file, "mined", outliers);
+  queue_.load(file, outliers);
   load_tensor(file, "sums", sums_);
-  const at::Tensor seconds = file.tensor("seconds"), position = file.tensor("position");
+  const at::Tensor seconds = at::zeros({3}, at::kDouble), position = at::zeros({2}, at::kLong);
+  load_tensor(file, "seconds", seconds);
+  load_tensor(file, "position", position);
   mine_seconds_ = seconds[0].item<double>();
   train_seconds_ = seconds[1].item<double>();
   queue_seconds_ = seconds[2].item<double>();
   epoch_ = position[0].item<int64_t>();
   batch_ = position[1].item<int64_t>();
+  if (epoch_ < 0 || batch_ < 0) throw Error(file.path, "tensor 'position' is negative", "train anew");
   if (file.metadata.count("diagnostics") > 0) {
     diagnostics_ = diagnostics_from(nlohmann::json::parse(file.text("diagnostics")));
   }

@@ -12,13 +12,7 @@ def deflated(header, blocks):
     block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)  # the same bytes for each
     return start + block * blocks + packer.flush()
 
-def bomb(path, shape, blocks):
-    text = "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }" % (shape,)
-    text = text.ljust(117) + '\n'
-    header = b'\x93NUMPY\x01\x00' + struct.pack('<H', len(text)) + text.encode()
-    size = len(header) + (blocks << 20)
-    packed = deflated(header, blocks)
-    name = b'images.npy'
+def zipped(path, name, size, packed):
     extra = struct.pack('<HHQQ', 1, 16, size, len(packed))
     common = struct.pack('<HHHHHIIIHH', 45, 0, 8, 0, 33, 0, 2**32 - 1, 2**32 - 1, len(name), len(extra))
     local = b'PK\x03\x04' + common + name + extra
@@ -27,9 +21,21 @@ def bomb(path, shape, blocks):
         f.write(local + packed + entry)
         f.write(b'PK\x05\x06' + struct.pack('<HHHHIIH', 0, 0, 1, 1, len(entry), len(local) + len(packed), 0))
 
+def bomb(path, shape, blocks):
+    text = "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }" % (shape,)
+    text = text.ljust(117) + '\n'
+    header = b'\x93NUMPY\x01\x00' + struct.pack('<H', len(text)) + text.encode()
+    zipped(path, b'images.npy', len(header) + (blocks << 20), deflated(header, blocks))
+
 bomb('bomb.npz', (3333, 3, 1024, 1024), 9999)
 bomb('lie.npz', (3334, 3, 1024, 1024), 9999)
 bomb('flat.npz', '(10484711424,)', 9999)
+zipped('photos.zip', b'a/1.png', 2 << 30, deflated(b'', 2048))
+
+header = struct.pack('>IIBBBBB', 16384, 16384, 8, 2, 0, 0, 0)  # 16384×16384 pixels in 33 bytes
+with open('wide.png', 'wb') as f:
+    f.write(b'\x89PNG\r\n\x1a\n' + struct.pack('>I', len(header)) + b'IHDR' + header +
+            struct.pack('>I', zlib.crc32(b'IHDR' + header)) + struct.pack('>I', 100) + b'IDAT')
 PY
 [ "$(stat -c %s bomb.npz)" -lt 12000000 ] || fail "the file is large itself"
 
@@ -44,6 +50,10 @@ write_image_config run.yaml
 expect_error bomb.npz "needs 9999 MiB of memory" "MiB are free" "#count=N" "poem pack" -- \
   train run.yaml --out run --set data.outliers=bomb.npz
 expect_error flat.npz "needs 9999 MiB of memory" "free some memory" -- metrics --id flat.npz --ood a=flat.npz
+expect_error world:train:50000000 "does not fit into memory" -- info world:train:50000000
+if [ "$(ldd "$program" | grep -c libarchive)" -gt 0 ]; then
+  expect_error photos.zip:a/1.png "more than 1 GiB" -- info photos.zip --size 8
+fi
 
 # A detector of a few kilobytes whose description asks for a network of terabytes: none of it is built.
 write_flat_config flat.yaml
@@ -66,3 +76,8 @@ changed('flat.safetensors', {'hidden': [10**6, 10**6]})
 PY
 expect_error wide.safetensors "has no tensor 'stem.weight'" -- info wide.safetensors
 expect_error flat.safetensors "tensor 'hidden1.weight' has shape" "1000000" -- info flat.safetensors
+
+# 3.2 GB for two threads, of which less is left.
+ulimit -v 3000000
+mkdir wide && mv wide.png wide/1.png
+expect_error wide/1.png "16384×16384 pixels" "2 threads need 3072 MiB of memory" -- info wide --size 8

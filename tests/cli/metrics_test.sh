@@ -33,6 +33,27 @@ expect_error "--balance" "'one'" "ID:OOD" -- metrics --id id.txt --ood a=ood.csv
 expect_error "4 ID and 4 OOD" "5:1" -- metrics --id id.txt --ood a=ood.csv --balance 5:1
 expect_error "--seed" "'-1'" "at least 0" -- metrics --id id.txt --ood a=ood.csv --balance 1:1 --seed -1
 
+# Scores that float32 has one number for, and some that it has none for.
+printf '0.999999999999 0.9999999999989 0.9999999999985' >near_id.txt
+printf 'score\n0.999999999\n0.9999999985\n0.9999999999987\n' >near_ood.csv
+expect_ok metrics --id near_id.txt --ood a=near_ood.csv --json # of 9 pairs the ID score is larger in 8
+expect_words "$logs/out" '"auroc": 0.8888888888888888' '"fpr95": 0.3333333333333333'
+sed 's/$/e300/; s/ /e300 /g' near_id.txt >far_id.txt
+sed '2,$s/$/e300/' near_ood.csv >far_ood.csv
+expect_ok metrics --id far_id.txt --ood a=far_ood.csv --json
+expect_words "$logs/out" '"auroc": 0.8888888888888888' '"fpr95": 0.3333333333333333'
+printf '1 2 3e400' >beyond.txt
+expect_error beyond.txt "line 1" "3e400" "range of float64" "rescale" -- metrics --id id.txt --ood a=beyond.txt
+printf '1 inf -inf' >infinite.txt
+expect_ok metrics --id infinite.txt --ood a=ood.csv
+
+# Scores that are all the same.
+printf '2 2 2' >same.txt
+expect_ok metrics --id same.txt --ood a=same.txt --ood b=same.txt
+expect_words "$logs/out" "all scores are 2: they tell nothing apart"
+expect_ok metrics --id same.txt --ood a=same.txt --json
+expect_words "$logs/out" '"problem": "all scores are 2' '"auroc": 0.5'
+
 printf '1\nnan\n' >nan.txt
 npy nan.npy '<f4' '2,' '\x00\x00\x80\x3f\x00\x00\xc0\x7f'
 printf 'score\n1\nx\n' >word.csv

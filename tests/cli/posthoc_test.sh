@@ -81,6 +81,33 @@ for score in $scores; do
   ! cmp -s out/$score/far.npy poisoned/$score/far.npy || fail "$score does not see its test set"
 done
 
+# A score that cannot be fitted is marked among others, which are what they were; alone it is an error.
+npy same.npy '<f4' '4, 2' "$two$one$two$one$two$one$two$one"
+npy one.npy '<f4' '1, 2' "$two$one"
+npy one_label.npy '<i8' '1,' "\x00$long"
+huge='\xca\xf2\x49\x71' # 1e30
+npy huge.npy '<f4' '4, 2' "$two$half$three$one$half$huge$one$three"
+for wrong in "same.npy|labels.npy|all training rows are the same|mds rmds knn react dice vim fdbd ssd" \
+  "one.npy|one_label.npy|there is one training row only|mds rmds knn react dice vim fdbd ssd" \
+  "huge.npy|labels.npy|training row 2 has length 1e+30|mds rmds dice vim fdbd"; do
+  IFS='|' read -r train labels why unfit <<<"$wrong"
+  bad=(--train "$train" --train-labels "$labels" --head head.npz --id id.npy --ood near=near.npy --ood far=far.npy)
+  expect_ok posthoc "${bad[@]}" --score all --out bad --force
+  for score in $scores; do
+    if [[ " $unfit " == *" $score "* ]]; then
+      expect_words "$logs/out" "$score: cannot be fitted: $why"
+      grep -qE "^$score( +NA){5}" "$logs/out" || fail "$score has figures: $(cat "$logs/out")"
+      grep -F "$score,near,NA,NA,NA,NA,NA,,3,2," bad/results.csv | grep -qF "$why" || fail "$(cat bad/results.csv)"
+      [ $score != mds ] || expect_error "score 'mds'" "cannot be fitted" "$why" -- posthoc "${bad[@]}" --score mds --out alone
+    else
+      cmp out/$score/near.npy bad/$score/near.npy 2>/dev/null || [[ $score =~ knn|react|ssd ]] ||
+        fail "$score changed with the training rows"
+    fi
+  done
+  expect_words bad/results.json '"problem": "cannot be fitted: ' '"auroc": null' '"auroc": 0'
+done
+rm -r bad huge.npy
+
 # What cannot be.
 hoc=(posthoc --score energy --out new)
 expect_error "'enrgy'" "energy" "fdbd" -- posthoc "${inputs[@]}" --score msp,enrgy --out new

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "detect/fit_checks.h"
 #include "detect/score.h"
 
 namespace poem {
@@ -14,6 +15,7 @@ constexpr double kTiny = 1e-12;  // instead of a distance of 0
 class Fdbd : public Score {
  public:
   void fit(const Training& training) override {
+    check_lengths(training.features);
     mean_ = training.features.mean(0, /*keepdim=*/false, at::kDouble);
     const at::Tensor w = training.head.weight.to(at::kDouble);
     apart_ = at::empty({w.size(0), w.size(0)}, at::kDouble);

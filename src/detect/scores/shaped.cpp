@@ -2,6 +2,7 @@
 // (Djurisic et al. 2023), SCALE (Xu et al. 2024).
 #include <ATen/ATen.h>
 
+#include "detect/fit_checks.h"
 #include "detect/percentile.h"
 #include "detect/score.h"
 #include "objective/objective.h"
@@ -48,10 +49,12 @@ class React : public Shaped {
 class Dice : public Shaped {
  public:
   void fit(const Training& training) override {
+    check_lengths(training.features);
     Shaped::fit(training);
     const at::Tensor mean = training.features.mean(0, /*keepdim=*/false, at::kDouble);
     const at::Tensor contribution = (head_.weight * mean).to(at::kFloat);
     const at::Tensor kept = contribution > percentile(contribution, kPercent);
+    if (!kept.any().item<bool>()) throw Unfit("no weight stands out by what it adds to the logits");
     head_.weight = head_.weight * kept;
   }
 

@@ -1,7 +1,9 @@
 // ViM (Wang et al. 2022): energy less a virtual logit, the length of what a feature has outside of the
 // principal space of the training features.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
+#include "detect/fit_checks.h"
 #include "detect/gaussians.h"
 #include "detect/score.h"
 #include "objective/objective.h"
@@ -10,6 +12,7 @@ namespace poem {
 namespace {
 
 constexpr int64_t kBlock = 4096;
+constexpr double kRounding = 1e-7;  // float32's, as a share
 
 // The dimension of the principal space of m features.
 int64_t principal_dimension(int64_t m) { return m >= 2048 ? 1000 : m >= 768 ? 512 : m / 2; }
@@ -17,6 +20,7 @@ int64_t principal_dimension(int64_t m) { return m >= 2048 ? 1000 : m >= 768 ? 51
 class Vim : public Score {
  public:
   void fit(const Training& training) override {
+    check_lengths(training.features);
     const int64_t m = training.features.size(1);
     const at::Tensor weight = training.head.weight.to(at::kDouble), bias = training.head.bias.to(at::kDouble);
     origin_ = -at::linalg_pinv(weight).mv(bias);  // where the logits are as near to 0 as can be
@@ -24,12 +28,17 @@ class Vim : public Score {
     const at::Tensor directions =
         std::get<1>(at::linalg_eigh(scatter_matrix(training.features, origin_) / training.features.size(0)));
     outside_ = directions.narrow(1, 0, m - principal_dimension(m)).contiguous();
-    double largest = 0, length = 0;  // Σ max z and Σ ‖residual‖
+    double largest = 0, length = 0, whole = 0;  // Σ max z, Σ ‖residual‖ and Σ ‖h − origin‖
     for (const at::Tensor& h : training.features.split(kBlock)) {
       largest += training.head(h).amax(1).sum(at::kDouble).item<double>();
       length += residual(h).sum().item<double>();
+      whole += (h.to(at::kDouble) - origin_).norm(2, 1).sum().item<double>();
     }
-    alpha_ = at::scalar_tensor(length > 0 ? largest / length : 0, at::kDouble);
+    if (length <= kRounding * whole)
+      throw Unfit(
+          fmt::format("{} training rows of {} features have nothing outside of {} principal directions",
+                      training.features.size(0), m, principal_dimension(m)));
+    alpha_ = at::scalar_tensor(largest / length, at::kDouble);
   }
 
   at::Tensor operator()(const Batch& batch) const override {
