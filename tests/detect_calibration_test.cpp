@@ -58,8 +58,8 @@ TEST(Calibration, TheIntervalHoldsInAsManyTrialsAsItSays) {
   Stream stream(1, "calibration");
   int below = 0, above = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
-    std::vector<float> scores(24);
-    for (float& score : scores) score = static_cast<float>(stream.uniform());
+    std::vector<double> scores(24);
+    for (double& score : scores) score = stream.uniform();
     const double share = 1 - threshold_at_tpr(scores, 0.95);
     below += share < kept.low;
     above += share > kept.high;
