@@ -44,11 +44,13 @@ TEST(Calibration, WhereAllAreKeptItIsAPower) {
   }
 }
 
+// Beta(k, n − k + 1) with its mean k / (n + 1) and, for its skewness, the next term of Cornish and Fisher.
 TEST(Calibration, OfManyImagesItIsNearlyNormal) {
-  const double n = 1e6, share = 0.95, deviation = std::sqrt(share * (1 - share) / n);
+  const double n = 1e6, share = 0.95, z = 1.959963985, deviation = std::sqrt(share * (1 - share) / n);
+  const double middle = share * n / (n + 1) + (z * z - 1) * (1 - 2 * share) / (3 * n);
   const KeptShare kept = kept_share({share, static_cast<int64_t>(n)});
-  EXPECT_NEAR(kept.low, share - 1.959964 * deviation, 1e-6);
-  EXPECT_NEAR(kept.high, share + 1.959964 * deviation, 1e-6);
+  EXPECT_NEAR(kept.low, middle - z * deviation, 2e-8);
+  EXPECT_NEAR(kept.high, middle + z * deviation, 2e-8);
 }
 
 // Scores that are uniform: above a threshold lies a share of 1 − threshold of all there will ever be.

@@ -12,7 +12,7 @@ namespace poem {
 namespace {
 
 constexpr int64_t kFeatures = 4;
-constexpr int64_t kIds = 2100, kMined = 70;  // more ID rows than the queue takes at a time
+constexpr int64_t kIds = 2100, kMined = 70, kOutliers = 500;  // more ID rows than the queue takes at a time
 
 // Features of a crop made up from its image, its seed and the state of a "network", which changes over time.
 std::vector<double> made_up(const Crop& crop, Side side, int64_t network) {
@@ -69,7 +69,7 @@ class QueueTest : public testing::Test {
     std::vector<Crop> crops;
     Stream stream(1, "mined", epoch);
     for (int64_t i = 0; i < kMined; ++i)
-      crops.push_back({static_cast<int64_t>(stream.below(500)), stream.bits64()});
+      crops.push_back({static_cast<int64_t>(stream.below(kOutliers)), stream.bits64()});
     return crops;
   }
   // The network moves on before each epoch's end: its state is the number of the epoch.
@@ -173,7 +173,7 @@ TEST_F(QueueTest, GoesOnFromAFileAsIfNothingHappened) {
     write_safetensors(folder / "f", file);
     Queue resumed(config_, kFeatures);
     push_epochs(resumed, 50, 2);  // what it held before is forgotten
-    resumed.load(read_safetensors(folder / "f"));
+    resumed.load(read_safetensors(folder / "f"), kOutliers);
     for (const int64_t more : {0, 1, 2}) {
       push_epochs(whole, 3 + more, 1);
       push_epochs(resumed, 3 + more, 1);
