@@ -24,8 +24,7 @@ class BusyPrograms {
       const pid_t child = fork();
       if (child < 0) throw std::runtime_error("no process");
       if (child == 0) {
-        for (volatile unsigned n = 0;; n = n + 1) {
-        }
+        for (;;) asm volatile("");  // busy till it is killed
       }
       children_.push_back(child);
     }

@@ -88,7 +88,7 @@ TEST(ReadFeatures, TakesRowsOfFloatsAndNothingElse) {
   write_npy(path, at::ones({5, 2}, at::kLong));
   expect_error([&] { read_features(path); }, {"f.npy", "int64"});
   write_npy(path, at::ones({0, 2}));
-  expect_error([&] { read_features(path); }, {"f.npy", "0 × 2"});
+  expect_error([&] { read_features(path); }, {"f.npy", "0 rows of 2"});
 }
 
 }  // namespace

@@ -21,9 +21,7 @@ Config points() {
 
 NetworkSpec spec_of(const Config& config) { return likely_spec(config, *make_objective(config.objective)); }
 
-void check(const Config& config) {
-  check_memory(config, *make_network(spec_of(config), Weights::none()));
-}
+void check(const Config& config) { check_memory(config, *make_network(spec_of(config), Weights::none())); }
 
 TEST(Memory, PeakIsTheMostThatIsThereAtOnce) {
   constexpr int64_t kMega = 1 << 20;

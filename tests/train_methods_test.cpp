@@ -200,7 +200,9 @@ TEST(Evaluation, EveryFewEpochsGoesIntoTheMetrics) {
     last = nlohmann::json::parse(line);
     EXPECT_EQ(last.contains("results"), ++epoch % 2 == 0);
   }
-  EXPECT_EQ(last["results"], nlohmann::json::parse(read_file(folder / "run/results.json")));
+  nlohmann::json results = nlohmann::json::parse(read_file(folder / "run/results.json"));
+  results.erase("calibration");  // of the detector, which is made after the last epoch
+  EXPECT_EQ(last["results"], results);
   config.train.evaluate_every = 0;  // looking changes nothing
   ASSERT_TRUE(start_run(config, folder / "blind", false, kCpu).finished);
   EXPECT_EQ(read_file(folder / "run/detector.safetensors"), read_file(folder / "blind/detector.safetensors"));

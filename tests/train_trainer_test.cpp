@@ -289,7 +289,7 @@ TEST(Trainer, MinersOfOneSeedStartAlikeAndSeeIdImagesInTheSameOrder) {
 TEST(Trainer, AskingForMoreThanThePoolIsAnError) {
   Config config = point_config();
   config.mining.pool = 100;
-  expect_error([&] { Training(config, point_data()); }, {"294 outliers", "only 100", "mining.pool"});
+  expect_error([&] { Training(config, point_data()); }, {"240 outliers", "only 100", "mining.pool"});
 }
 
 TEST(Trainer, ALossThatIsNotFiniteIsAnError) {
