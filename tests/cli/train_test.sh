@@ -226,7 +226,7 @@ expect_words "$logs/err" full/checkpoint/state.safetensors "cannot write" "free 
 mkdir small
 if mount -t tmpfs -o size=32k tmpfs small 2>/dev/null; then
   trap 'umount "$top/here/small"; finish' EXIT
-  expect_error small/run "No space left" "free some space" -- train flat.yaml --out small/run
+  expect_error small/run "No space left" "free some space" -- train flat.yaml --out small/run "${enough[@]}"
 else
   echo "not tried: a full file system (mounting is not permitted)"
 fi
