@@ -40,7 +40,7 @@ expect_error "--jobs" "'0'" "from 1 to 1024" -- study x.yaml --out study --jobs 
 expect_error "--size" "'big'" "from 0 to 4096" -- info x --size big
 expect_error "--device gpu" "auto, cpu and cuda" -- train --device gpu x.yaml --out run
 expect_error "CONFIG" "--resume" "poem train --help" -- train
-expect_error "--resume" "leave out" -- train --resume run --set seed=1
+expect_error "--resume" "leave out" -- train --resume run --out other
 expect_error "--id is required" "poem metrics --help" -- metrics
 expect_error "out is required" "poem pack --help" -- pack world:train:4
 expect_error "too long" -- info "$(printf 'a%.0s' {1..5000})"
