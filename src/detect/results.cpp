@@ -233,11 +233,13 @@ nlohmann::ordered_json to_json(const Results& results) {
   return json;
 }
 
-std::string to_json_text(const Results& results) {
+ordered_json to_full_json(const Results& results) {
   ordered_json json = with_threshold(results);
   add_classes(results, json);
-  return json_text(json) + "\n";
+  return json;
 }
+
+std::string to_json_text(const Results& results) { return json_text(to_full_json(results)) + "\n"; }
 
 std::string to_json_text(const ScoreResults& results) {
   ordered_json json;

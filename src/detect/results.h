@@ -70,6 +70,7 @@ nlohmann::ordered_json to_json(const Results& results);
 // The same with, where they are known, "at_threshold": {"threshold", "id": {"kept", "rejected"}, "sets":
 // {NAME: the same}}, "classes": [{"name", "images", "accuracy"}] and "confusion": [[images by the class
 // named], one a class]. Names that are not UTF-8 are mended.
+nlohmann::ordered_json to_full_json(const Results& results);
 std::string to_json_text(const Results& results);
 
 // Shares of 1: one line a set, then `mean`, whose counts are empty; id_accuracy repeats, empty when unknown;

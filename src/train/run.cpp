@@ -143,7 +143,7 @@ void tell_of_threshold(const Config& config, const TrainingData& data) {
 
 // The results, and how far the detector's threshold can be trusted.
 std::string results_text(const Results& results, const Detector& detector) {
-  ordered_json json = to_json(results);
+  ordered_json json = to_full_json(results);
   json["calibration"] = nullptr;
   if (detector.calibration) {
     const KeptShare kept = kept_share(*detector.calibration);

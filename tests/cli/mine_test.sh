@@ -49,7 +49,7 @@ expect_error "huge.npy, out.npy" "feature 0 is degenerate" "rescale" -- "${mine[
 expect_error post.npz "no array 'features'" "covariance, mean and weights" -- "${mine[@]}" --id post.npz --pool pool.npy
 expect_error flat.npy "1 dimensions" -- "${mine[@]}" --id flat.npy --pool pool.npy
 expect_error whole.npy "2 dimensions of int32" -- "${mine[@]}" --id whole.npy --pool pool.npy
-expect_error none.npy "0 × 1" -- "${mine[@]}" --id none.npy --pool pool.npy
+expect_error none.npy "0 rows of 1" -- "${mine[@]}" --id none.npy --pool pool.npy
 expect_error short.npy "4 bytes" -- "${mine[@]}" --id short.npy --pool pool.npy
 expect_error cut.npy "header" -- "${mine[@]}" --id cut.npy --pool pool.npy
 expect_error missing.npy "No such file" -- "${mine[@]}" --id missing.npy --pool pool.npy
