@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/output_files.h"
 #include "core/progress.h"
+#include "core/text.h"
 #include "report/epoch_plot.h"
 #include "report/html.h"
 #include "report/page.h"
@@ -358,8 +359,10 @@ void add_setup(Page& page, const RunData& run) {
     if (const std::string value = run.setting(key); !value.empty()) entries.emplace_back(title, value);
   }
   if (run.threshold) {
-    entries.emplace_back("Threshold", fmt::format("{:.6g}", *run.threshold) +
-                                          (run.calibration ? ", " + to_text(*run.calibration) : ""));
+    entries.emplace_back(
+        "Threshold",
+        fmt::format("{:.6g}", *run.threshold) +
+            (run.calibration ? ", " + replaced(to_text(*run.calibration), " %", "\u00a0%") : ""));
   }
   entries.insert(entries.end(), run.surroundings.begin(), run.surroundings.end());
   page.add(html_list(entries));

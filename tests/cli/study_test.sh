@@ -172,7 +172,7 @@ expect_hurt() { # FILE WHAT TO DELETE
   code=0
   poem --quiet study study.yaml --out hurt >"$logs/out" 2>"$logs/err" || code=$?
   expect_same $code 2
-  expect_words "$logs/err" "$1: is damaged" "delete $2,"
+  expect_words "$logs/err" "$1: is damaged" "delete $2 and run"
   rm -r "$2"
   expect_ok study study.yaml --out hurt
   expect_same "$(figures hurt)" "$(figures one)"
