@@ -227,7 +227,7 @@ TEST(Detector, TensorsOfAnotherTypeOrNotFiniteAreAnError) {
     expect_error([&] { Detector::load(folder / "changed"); }, words);
   };
   const at::Tensor bias = file.tensor("linear.bias");
-  expect("linear.bias", bias.to(at::kDouble), {"type Double"});
+  expect("linear.bias", bias.to(at::kDouble), {"type float64"});
   expect("linear.bias", bias / 0, {"not finite"});
   expect("score.bias", bias * std::nan(""), {"not finite"});
 }

@@ -75,7 +75,7 @@ TEST(TopN, NothingWantedGivesNothing) {
 }
 
 TEST(TopN, TooFewNegativeAndNanAreErrors) {
-  expect_error([] { in_blocks({1, 2}, 3, 2); }, {"3 wanted", "2 offered"});
+  expect_error([] { in_blocks({1, 2}, 3, 2); }, {"3 are to be selected", "only 2 were offered"});
   EXPECT_THROW(TopN(1).take(), Error);
   EXPECT_THROW(TopN(-1), Error);
   expect_error([] { in_blocks({1, 2, 3, std::nanf(""), 5}, 1, 2); }, {"index 3 is NaN"});

@@ -149,7 +149,7 @@ TEST(Network, RefusesWhatCannotBeBuilt) {
             "network.depth: -3 is not 6n+4 (the nearest valid depths are 10 and 16)");
   EXPECT_EQ(error_of(densenet(10, 0)), "network.growth: is 0 (give at least 1)");
   EXPECT_EQ(error_of(densenet(10, 4, 0)), "network.classes: is 0 (give 1 to 16777216)");
-  EXPECT_EQ(error_of(mlp({})), "network.hidden: is empty (give at least one layer's width)");
+  EXPECT_EQ(error_of(mlp({})), "network.hidden: is empty (give the width of at least one layer)");
   EXPECT_EQ(error_of(mlp({8, 0})), "network.hidden: is 0 (give at least 1)");
   NetworkSpec spec = densenet(10);
   spec.channels = 1;
@@ -157,7 +157,7 @@ TEST(Network, RefusesWhatCannotBeBuilt) {
             "network.mean: has 3 values for images of 1 channels (give one value per channel)");
   spec = densenet(10);
   spec.std[1] = 0;
-  EXPECT_EQ(error_of(spec), "network.std: holds 0 (give positive values)");
+  EXPECT_EQ(error_of(spec), "network.std: contains 0 (give positive values)");
   spec = wideresnet(10, 1);
   spec.init = "authors";
   EXPECT_EQ(
