@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "expect_error.h"
+#include "release_interrupts.h"
 
 namespace poem {
 namespace {
@@ -49,7 +50,7 @@ TEST(Interrupts, AreNotedOnceAskedFor) {
   EXPECT_TRUE(interrupted());
   catch_interrupts();
   EXPECT_FALSE(interrupted());
-  std::signal(SIGINT, SIG_DFL);
+  release_interrupts();
 }
 
 TEST(Interrupts, AreCtrlCAndTheWishToEndAlike) {
@@ -64,7 +65,7 @@ TEST(Interrupts, AreCtrlCAndTheWishToEndAlike) {
   catch_interrupts();
   std::raise(SIGHUP);
   EXPECT_FALSE(interrupted());
-  for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
+  release_interrupts();
 }
 
 TEST(InterruptsDeathTest, TheSecondOneEndsTheProgram) {

@@ -11,6 +11,7 @@
 #include "encode_images.h"
 #include "expect_error.h"
 #include "flat_base.h"
+#include "release_interrupts.h"
 #include "study/study_children.h"
 #include "study/study_run.h"
 #include "temporary_folder.h"
@@ -200,8 +201,7 @@ TEST(Children, AreStoppedByCtrlC) {
     std::raise(SIGINT);
     EXPECT_THROW(children.wait(), Interrupted);
   }  // ends at once, not after 1000 s
-  catch_interrupts();
-  std::signal(SIGINT, SIG_DFL);
+  release_interrupts();
 }
 
 }  // namespace

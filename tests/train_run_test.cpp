@@ -19,6 +19,7 @@
 #include "detect/score.h"
 #include "expect_error.h"
 #include "metrics/metrics.h"
+#include "release_interrupts.h"
 #include "temporary_folder.h"
 #include "train/data.h"
 
@@ -128,8 +129,7 @@ TEST(Run, ResumedItEndsTheSame) {
     std::raise(SIGINT);
     if (resume_run(folder / "cut", kCpu).finished) break;
   }
-  catch_interrupts();
-  std::signal(SIGINT, SIG_DFL);
+  release_interrupts();
   EXPECT_EQ(resumed, 8);  // 160 images: 3 batches, 3 epochs
   expect_same_run(folder / "whole", folder / "cut");
 }
@@ -148,7 +148,7 @@ TEST(Run, ToldToEndInTheFirstEpochItIsSaved) {
     EXPECT_TRUE(resume_run(folder / "cut", kCpu).finished);
     expect_same_run(folder / "whole", folder / "cut");
   }
-  for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
+  release_interrupts();
 }
 
 // At one learning rate a run that goes on is the same as one that was so long from the start: also the queue,
@@ -177,9 +177,7 @@ TEST(Run, GoingOnHasNoResultsOfBefore) {
   catch_interrupts();
   std::raise(SIGINT);
   EXPECT_FALSE(resume_run(folder / "a", kCpu, {"train.epochs=9"}).finished);
-  std::signal(SIGINT, SIG_DFL);
-  catch_interrupts();
-  for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
+  release_interrupts();
   for (const char* file : {"detector.safetensors", "results.json", "results.csv", "scores", "scores.csv"})
     EXPECT_FALSE(fs::exists(folder / "a/" + file)) << file;
   expect_error([&] { resume_run(folder / "a", kCpu, {"train.epochs=3"}); },
@@ -228,8 +226,7 @@ TEST(Run, StoppedWhileTheMinerScoresItEndsTheSame) {
   catch_interrupts();
   std::raise(SIGINT);
   EXPECT_FALSE(start_run(points(), folder / "cut", false, kCpu).finished);
-  catch_interrupts();
-  std::signal(SIGINT, SIG_DFL);
+  release_interrupts();
   EXPECT_FALSE(fs::exists(folder / "cut/checkpoint/state.safetensors"));
   EXPECT_TRUE(resume_run(folder / "cut", kCpu).finished);
   expect_same_run(folder / "whole", folder / "cut");

@@ -12,6 +12,7 @@
 #include "data/pool.h"
 #include "detect/evaluate.h"
 #include "expect_error.h"
+#include "release_interrupts.h"
 #include "temporary_folder.h"
 #include "train/report.h"
 
@@ -152,6 +153,35 @@ TEST_P(Interrupted, AfterEveryBatchTheResultIsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Queues, Interrupted, testing::Values("stored", "fresh"));
 
+// The signal comes with the last batch of an epoch, whose features would take minutes to be queued.
+TEST(Trainer, ASignalBehindTheLastBatchIsSavedAtOnce) {
+  const Config config = image_config();
+  Told whole_told, resumed_told;
+  Trainer whole(config, image_data(), kCpu);
+  ASSERT_TRUE(whole.run(std::ref(whole_told), [] {}));
+
+  Trainer cut(config, image_data(), kCpu);
+  TensorFile last;
+  int batches = 0;
+  catch_interrupts();
+  EXPECT_THROW(cut.run(
+                   std::ref(resumed_told), [&] { last = state(cut); },
+                   [&] {
+                     if (++batches == 3) std::raise(SIGTERM);  // 91 training images: 3 batches
+                     return false;
+                   }),
+               poem::Interrupted);
+  release_interrupts();
+  EXPECT_EQ(batches, 3);
+  Trainer resumed(config, image_data(), kCpu);
+  resumed.load(last);
+  EXPECT_EQ(resumed.epoch(), 0);
+  EXPECT_EQ(resumed.begun(), 1);
+  ASSERT_TRUE(resumed.run(std::ref(resumed_told), [] {}));
+  expect_same_bits(state(whole), state(resumed));
+  EXPECT_EQ(whole_told.reports, resumed_told.reports);
+}
+
 TEST(Trainer, CtrlCEndsTheTakingOfFreshFeatures) {
   Config config = point_config();
   config.queue.features = "fresh";
@@ -161,7 +191,7 @@ TEST(Trainer, CtrlCEndsTheTakingOfFreshFeatures) {
   catch_interrupts();
   std::raise(SIGINT);
   EXPECT_THROW(trainer.posterior(), poem::Interrupted);
-  catch_interrupts();
+  release_interrupts();
 }
 
 TEST(Trainer, BatchNormSeesIdImagesAndOutliersTogether) {

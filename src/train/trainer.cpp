@@ -131,15 +131,14 @@ bool Trainer::run(const std::function<void(const EpochReport&)>& report,
       checkpoint();
       return false;
     }
-    EpochReport figures;
     try {
       queue_epoch(epoch_, id, extract);
-      figures = averages();
-      figures.validation_accuracy = validation_accuracy();
     } catch (const Interrupted&) {  // the epoch goes on behind its last batch
       checkpoint();
       throw;
     }
+    EpochReport figures = averages();
+    figures.validation_accuracy = validation_accuracy();
     report(figures);
     ++epoch_;
     batch_ = 0;
@@ -439,7 +438,6 @@ std::optional<double> Trainer::validation_accuracy() const {
   const at::NoGradGuard no_grad;
   network_->train(false);
   for (int64_t first = 0; first < count; first += config_.train.batch) {
-    stop_if_interrupted();
     const int64_t size = std::min(config_.train.batch, count - first);
     const at::Tensor images = id_images_.cut(&crops[first], size, plain(config_.data.size));
     const at::Tensor logits = network_->logits(network_->features(images));
