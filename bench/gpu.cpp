@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <exception>
 
-#include "core/error.h"
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "paper_epochs.h"
+#include "poem/error.h"
 
 namespace poem::bench {
 namespace {

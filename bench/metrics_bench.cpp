@@ -1,9 +1,9 @@
-#include "metrics/metrics.h"
+#include "poem/metrics.h"
 
 #include <algorithm>
 
 #include "compare.h"
-#include "core/random.h"
+#include "poem/random.h"
 
 namespace poem::bench {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/random.h"
-#include "data/pool.h"
-#include "mining/select.h"
+#include "images/pool.h"
+#include "mining/top_n.h"
+#include "poem/random.h"
 
 namespace poem::bench {
 namespace {

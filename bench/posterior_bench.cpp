@@ -1,9 +1,9 @@
-#include "posterior/posterior.h"
+#include "poem/posterior.h"
 
 #include <ATen/ATen.h>
 
 #include "compare.h"
-#include "posterior/targets.h"
+#include "poem/targets.h"
 #ifdef POEM_HAS_CBLAS
 #include <cblas.h>
 #endif

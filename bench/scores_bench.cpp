@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "compare.h"
-#include "core/random.h"
 #include "detect/posthoc.h"
+#include "poem/random.h"
 
 namespace poem::bench {
 

@@ -1,9 +1,9 @@
-#include "mining/select.h"
+#include "mining/top_n.h"
 
 #include <algorithm>
 
 #include "compare.h"
-#include "core/random.h"
+#include "poem/random.h"
 
 namespace poem::bench {
 

@@ -4,7 +4,7 @@
 #include <torch/optim/sgd.h>
 
 #include "compare.h"
-#include "data/read.h"
+#include "poem/read.h"
 #include "train/trainer.h"
 
 namespace poem::bench {

@@ -17,7 +17,7 @@
 #include <iostream>
 
 #include "core/runtime.h"
-#include "net/network.h"
+#include "poem/network.h"
 
 namespace {
 

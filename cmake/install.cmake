@@ -3,8 +3,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS poem_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS poem_library poem_torch poem_dependencies EXPORT poemTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/poem FILES_MATCHING PATTERN "*.h"
-        PATTERN "cli" EXCLUDE)
+install(DIRECTORY include/poem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/poem/configs)
 install(EXPORT poemTargets NAMESPACE poem:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/poem)
 configure_package_config_file(cmake/poemConfig.cmake.in poemConfig.cmake

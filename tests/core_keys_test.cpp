@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/file.h"
-#include "core/random.h"
 #include "expect_error.h"
+#include "poem/random.h"
 #include "temporary_folder.h"
 
 namespace poem {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "core/file.h"
+#include "poem/error.h"
 #include "temporary_folder.h"
 
 namespace poem {

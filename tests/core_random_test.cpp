@@ -1,4 +1,4 @@
-#include "core/random.h"
+#include "poem/random.h"
 
 #include <gtest/gtest.h>
 

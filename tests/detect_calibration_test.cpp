@@ -1,4 +1,4 @@
-#include "detect/calibration.h"
+#include "poem/calibration.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "core/random.h"
-#include "metrics/metrics.h"
+#include "poem/metrics.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "detect/confusion.h"
+#include "poem/confusion.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "data/world.h"
-#include "detect/evaluate.h"
-#include "detect/results.h"
 #include "detect/scores_csv.h"
+#include "poem/evaluate.h"
+#include "poem/results.h"
+#include "world/world.h"
 
 namespace poem {
 namespace {

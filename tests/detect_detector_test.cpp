@@ -1,4 +1,4 @@
-#include "detect/detector.h"
+#include "poem/detector.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -10,10 +10,10 @@
 
 #include "core/file.h"
 #include "core/safetensors.h"
-#include "data/world.h"
-#include "detect/evaluate.h"
 #include "expect_error.h"
+#include "poem/evaluate.h"
 #include "temporary_folder.h"
+#include "world/world.h"
 
 namespace poem {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "core/array_file.h"
 #include "core/npy.h"
-#include "data/world.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
+#include "world/world.h"
 
 namespace poem {
 namespace {

@@ -11,12 +11,12 @@
 #include <tuple>
 
 #include "core/safetensors.h"
-#include "detect/evaluate.h"
-#include "detect/fit.h"
 #include "detect/held_out.h"
 #include "detect/input_gradient.h"
 #include "detect/logistic.h"
 #include "expect_error.h"
+#include "poem/evaluate.h"
+#include "poem/fit.h"
 #include "temporary_folder.h"
 
 namespace poem {

@@ -1,4 +1,4 @@
-#include "detect/results.h"
+#include "poem/results.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "detect/score.h"
 #include "expect_error.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

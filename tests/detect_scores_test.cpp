@@ -9,14 +9,14 @@
 #include <numeric>
 #include <set>
 
-#include "core/random.h"
 #include "core/safetensors.h"
 #include "detect/gaussians.h"
 #include "detect/logistic.h"
 #include "detect/percentile.h"
 #include "detect/posthoc.h"
-#include "detect/results.h"
 #include "expect_error.h"
+#include "poem/random.h"
+#include "poem/results.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-// Writes what the readers read: JPEG files in memory (PNG: data/encode.h), and random images to put into
+// Writes what the readers read: JPEG files in memory (PNG: images/encode.h), and random images to put into
 // them.
 #pragma once
 #include <ATen/ATen.h>
@@ -8,8 +8,8 @@
 
 #include <string>
 
-#include "core/random.h"
-#include "data/encode.h"
+#include "images/encode.h"
+#include "poem/random.h"
 
 namespace poem {
 

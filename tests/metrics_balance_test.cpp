@@ -1,4 +1,4 @@
-#include "metrics/balance.h"
+#include "poem/balance.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "metrics/metrics.h"
+#include "poem/metrics.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <set>
 
-#include "core/random.h"
 #include "expect_error.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "mining/mine_features.h"
+#include "poem/mine_features.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

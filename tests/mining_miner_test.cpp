@@ -1,4 +1,4 @@
-#include "mining/miner.h"
+#include "poem/mining.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <set>
 #include <tuple>
 
-#include "core/random.h"
-#include "data/pool.h"
-#include "detect/score.h"
 #include "expect_error.h"
+#include "images/pool.h"
+#include "poem/random.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <map>
 
-#include "core/random.h"
 #include "core/safetensors.h"
-#include "net/network.h"
 #include "net/weights.h"
-#include "objective/objective.h"
+#include "poem/network.h"
+#include "poem/objective.h"
+#include "poem/random.h"
 #include "temporary_folder.h"
 
 namespace poem {

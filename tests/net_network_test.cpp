@@ -1,4 +1,4 @@
-#include "net/network.h"
+#include "poem/network.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

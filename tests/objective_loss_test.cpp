@@ -5,9 +5,9 @@
 #include <cmath>
 #include <functional>
 
-#include "core/random.h"
 #include "expect_error.h"
-#include "objective/objective.h"
+#include "poem/objective.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

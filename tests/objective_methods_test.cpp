@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "core/random.h"
-#include "objective/objective.h"
+#include "poem/objective.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "posterior/posterior.h"
+#include "poem/posterior.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "posterior/targets.h"
+#include "poem/targets.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

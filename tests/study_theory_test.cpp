@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "core/random.h"
+#include "poem/random.h"
 #include "study/gaussian_model.h"
 
 namespace poem {

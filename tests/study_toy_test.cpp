@@ -10,13 +10,13 @@
 
 #include "core/file.h"
 #include "core/npy.h"
-#include "core/random.h"
-#include "data/pool.h"
-#include "data/world.h"
-#include "detect/detector.h"
+#include "images/pool.h"
+#include "poem/detector.h"
+#include "poem/random.h"
 #include "report/toy_report.h"
 #include "temporary_folder.h"
 #include "train/trainer.h"
+#include "world/world.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/config.h"
+#include "poem/config.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

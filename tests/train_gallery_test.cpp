@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/file.h"
-#include "data/decode.h"
-#include "data/world.h"
 #include "encode_images.h"
+#include "readers/decode.h"
 #include "temporary_folder.h"
+#include "world/world.h"
 
 namespace poem {
 namespace {

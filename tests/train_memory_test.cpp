@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "expect_error.h"
-#include "objective/objective.h"
+#include "poem/objective.h"
 #include "train/trainer.h"
 
 namespace poem {

@@ -10,10 +10,10 @@
 #include <sstream>
 
 #include "core/file.h"
-#include "data/pool.h"
 #include "expect_error.h"
+#include "images/pool.h"
+#include "poem/training.h"
 #include "temporary_folder.h"
-#include "train/run.h"
 #include "train/trainer.h"
 
 namespace poem {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/random.h"
+#include "poem/random.h"
 #include "temporary_folder.h"
 
 namespace poem {

@@ -1,4 +1,4 @@
-#include "train/run.h"
+#include "poem/training.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -15,10 +15,10 @@
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "core/safetensors.h"
-#include "detect/detector.h"
-#include "detect/score.h"
 #include "expect_error.h"
-#include "metrics/metrics.h"
+#include "poem/detector.h"
+#include "poem/metrics.h"
+#include "poem/scores.h"
 #include "release_interrupts.h"
 #include "temporary_folder.h"
 #include "train/data.h"

@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/runtime.h"
-#include "data/pool.h"
-#include "detect/evaluate.h"
 #include "expect_error.h"
+#include "images/pool.h"
+#include "poem/evaluate.h"
 #include "release_interrupts.h"
 #include "temporary_folder.h"
-#include "train/report.h"
+#include "train/epoch_report.h"
 
 namespace poem {
 namespace {

@@ -1,10 +1,10 @@
 // Classifies images with a trained detector, saying "unknown" to what it was not trained on.
 //
 //   classify runs/demo/poem/detector.safetensors photos/
-#include <poem/core/error.h>
 #include <poem/core/runtime.h>
-#include <poem/data/read.h>
-#include <poem/detect/detector.h>
+#include <poem/detector.h>
+#include <poem/error.h>
+#include <poem/read.h>
 
 #include <cstdio>
 

@@ -1,7 +1,7 @@
 // The distance to the centre: −‖h − μ‖, where μ is the mean of the training features.
 #include <ATen/ATen.h>
 
-#include "detect/score.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

@@ -2,7 +2,7 @@
 // become more confident just by scaling its logits.
 #include <ATen/ATen.h>
 
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "train/config.h"
+#include "poem/config.h"
 
 namespace poem {
 

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "catalogue/fetch.h"
+#include "catalogue/manifest.h"
+#include "catalogue/verify.h"
 #include "cli/commands.h"
-#include "core/error.h"
 #include "core/runtime.h"
-#include "data/fetch.h"
-#include "data/manifest.h"
-#include "data/verify.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {
@@ -147,7 +147,7 @@ void add_data(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* data = app.add_subcommand("data", "List, verify and download the data sets of the paper");
   data->add_option("--manifest", options->manifest,
-                   "Use the data sets of this file (see src/data/manifest.yaml)")
+                   "Use the data sets of this file (see src/catalogue/manifest.yaml)")
       ->type_name("FILE");
   data->require_subcommand(1);
   data->fallthrough();

@@ -6,16 +6,16 @@
 #include <filesystem>
 
 #include "cli/commands.h"
-#include "core/error.h"
 #include "core/file.h"
 #include "core/runtime.h"
 #include "core/text_table.h"
-#include "detect/evaluate.h"
+#include "poem/error.h"
+#include "poem/evaluate.h"
+#include "poem/training.h"
 #include "report/comparison.h"
 #include "report/run_report.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
-#include "train/run.h"
 
 namespace poem {
 namespace {

@@ -8,18 +8,18 @@
 #include <optional>
 
 #include "cli/commands.h"
-#include "core/error.h"
 #include "core/file.h"
 #include "core/output_files.h"
-#include "core/random.h"
 #include "core/runtime.h"
 #include "core/text.h"
-#include "data/read.h"
-#include "detect/evaluate.h"
-#include "detect/fit.h"
 #include "detect/scores_csv.h"
+#include "poem/error.h"
+#include "poem/evaluate.h"
+#include "poem/fit.h"
+#include "poem/random.h"
+#include "poem/read.h"
+#include "poem/training.h"
 #include "train/data.h"
-#include "train/run.h"
 
 namespace poem {
 namespace {

@@ -4,12 +4,12 @@
 #include <filesystem>
 
 #include "cli/commands.h"
-#include "core/error.h"
 #include "core/output_files.h"
 #include "core/runtime.h"
-#include "data/read.h"
 #include "detect/features.h"
-#include "train/run.h"
+#include "poem/error.h"
+#include "poem/read.h"
+#include "poem/training.h"
 
 namespace poem {
 namespace {

@@ -9,13 +9,13 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
-#include "core/error.h"
 #include "core/file.h"
 #include "core/text.h"
-#include "data/read.h"
-#include "detect/detector.h"
+#include "poem/config.h"
+#include "poem/detector.h"
+#include "poem/error.h"
+#include "poem/read.h"
 #include "study/study.h"
-#include "train/config.h"
 
 namespace poem {
 namespace {

@@ -13,13 +13,13 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
-#include "core/error.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "core/terminal.h"
 #include "core/text.h"
-#include "core/version.h"
+#include "poem/error.h"
+#include "poem/version.h"
 
 namespace poem {
 

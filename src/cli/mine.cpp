@@ -7,12 +7,12 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
-#include "core/error.h"
 #include "core/npy.h"
 #include "core/output_files.h"
 #include "core/text.h"
 #include "core/text_table.h"
-#include "mining/mine_features.h"
+#include "poem/error.h"
+#include "poem/mine_features.h"
 
 namespace poem {
 namespace {

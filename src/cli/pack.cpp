@@ -4,8 +4,8 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "core/runtime.h"
-#include "data/packed.h"
-#include "data/read.h"
+#include "poem/read.h"
+#include "readers/packed.h"
 
 namespace poem {
 namespace {

@@ -9,15 +9,15 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "core/error.h"
 #include "core/file.h"
 #include "core/npy.h"
 #include "core/output_files.h"
 #include "core/runtime.h"
 #include "core/text.h"
 #include "detect/posthoc.h"
-#include "detect/results.h"
-#include "metrics/balance.h"
+#include "poem/balance.h"
+#include "poem/error.h"
+#include "poem/results.h"
 
 namespace poem {
 namespace {

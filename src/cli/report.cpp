@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "cli/commands.h"
-#include "core/error.h"
+#include "poem/error.h"
 #include "report/comparison.h"
 #include "report/run_report.h"
 #include "report/study_report.h"

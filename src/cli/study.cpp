@@ -8,8 +8,8 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
-#include "core/error.h"
 #include "core/runtime.h"
+#include "poem/error.h"
 #include "report/study_report.h"
 #include "study/study_run.h"
 #include "study/study_table.h"

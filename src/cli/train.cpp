@@ -6,12 +6,12 @@
 #include <algorithm>
 
 #include "cli/commands.h"
-#include "core/error.h"
 #include "core/runtime.h"
 #include "core/text.h"
+#include "poem/error.h"
+#include "poem/training.h"
 #include "report/run_report.h"
 #include "study/study.h"
-#include "train/run.h"
 
 namespace poem {
 namespace {

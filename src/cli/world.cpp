@@ -5,11 +5,11 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
-#include "core/error.h"
 #include "core/file.h"
 #include "core/runtime.h"
-#include "data/world.h"
-#include "data/write_folder.h"
+#include "poem/error.h"
+#include "readers/write_folder.h"
+#include "world/world.h"
 
 namespace poem {
 namespace {

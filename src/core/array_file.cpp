@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/error.h"
 #include "core/npy.h"
 #include "core/text.h"
+#include "poem/error.h"
 
 namespace poem {
 

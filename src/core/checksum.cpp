@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/error.h"
 #include "core/progress.h"
 #include "core/runtime.h"
+#include "poem/error.h"
 #endif
 
 namespace poem {

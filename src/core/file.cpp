@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

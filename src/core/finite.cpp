@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 

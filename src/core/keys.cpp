@@ -8,10 +8,10 @@
 #include <set>
 #include <type_traits>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "core/yaml.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

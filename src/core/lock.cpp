@@ -4,7 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 

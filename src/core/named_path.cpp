@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 

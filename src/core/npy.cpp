@@ -12,9 +12,9 @@
 #include <tuple>
 #include <utility>
 
-#include "core/error.h"
 #include "core/memory.h"
 #include "core/zip.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 #include <system_error>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 

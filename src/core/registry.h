@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "core/text.h"
+#include "poem/error.h"
 
 namespace poem {
 

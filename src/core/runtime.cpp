@@ -13,8 +13,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "core/error.h"
 #include "core/terminal.h"
+#include "poem/error.h"
 
 #ifdef POEM_HAS_CUDA
 #include <cuda_runtime_api.h>

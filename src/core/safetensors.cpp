@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "core/file.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -11,10 +11,10 @@
 #include <optional>
 #include <string_view>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/npy.h"
 #include "core/text.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/version.h"
+#include "poem/version.h"
 
 namespace poem {
 const char* version() { return POEM_VERSION; }

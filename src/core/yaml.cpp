@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-// Crops of images that lie on a GPU: the same pixels as those of cut() in data/augment.h, without colour
+// Crops of images that lie on a GPU: the same pixels as those of cut() in poem/crops.h, without colour
 // jitter.
 //
 //   cut({pixels, 3, 64, 64, /*resize=*/false}, places, 128, 32, out, stream);

@@ -1,10 +1,10 @@
-#include "detect/calibration.h"
+#include "poem/calibration.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "metrics/metrics.h"
+#include "poem/metrics.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "detect/confusion.h"
+#include "poem/confusion.h"
 
 #include <ATen/ATen.h>
 

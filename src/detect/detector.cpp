@@ -1,4 +1,4 @@
-#include "detect/detector.h"
+#include "poem/detector.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
 #include "core/memory.h"
 #include "core/safetensors.h"
 #include "core/text.h"
-#include "core/version.h"
 #include "detect/image_blocks.h"
 #include "net/weights.h"
+#include "poem/error.h"
+#include "poem/version.h"
 
 namespace poem {
 namespace {

@@ -1,14 +1,14 @@
-#include "detect/evaluate.h"
+#include "poem/evaluate.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/text.h"
-#include "detect/fit.h"
-#include "metrics/metrics.h"
+#include "poem/error.h"
+#include "poem/fit.h"
+#include "poem/metrics.h"
 
 namespace poem {
 namespace {

@@ -8,11 +8,11 @@
 #include <map>
 #include <vector>
 
-#include "core/error.h"
 #include "core/npy.h"
 #include "core/text.h"
-#include "detect/evaluate.h"
-#include "detect/fit.h"
+#include "poem/error.h"
+#include "poem/evaluate.h"
+#include "poem/fit.h"
 
 namespace poem {
 namespace {

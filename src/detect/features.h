@@ -11,7 +11,7 @@
 #pragma once
 #include <string>
 
-#include "detect/detector.h"
+#include "poem/detector.h"
 
 namespace poem {
 

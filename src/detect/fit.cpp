@@ -1,11 +1,11 @@
-#include "detect/fit.h"
+#include "poem/fit.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/runtime.h"
 #include "detect/image_blocks.h"
 #include "detect/input_gradient.h"
-#include "net/network.h"
+#include "poem/network.h"
 
 namespace poem {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "detect/score.h"
+#include "poem/scores.h"
 
 namespace poem {
 

@@ -7,7 +7,7 @@
 
 #include "core/progress.h"
 #include "core/runtime.h"
-#include "data/augment.h"
+#include "poem/crops.h"
 
 namespace poem {
 

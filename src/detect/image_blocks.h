@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "data/image_set.h"
+#include "poem/images.h"
 
 namespace poem {
 

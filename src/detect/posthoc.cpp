@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include "core/array_file.h"
-#include "core/error.h"
 #include "core/finite.h"
 #include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
-#include "mining/mine_features.h"
+#include "poem/error.h"
+#include "poem/mine_features.h"
 
 namespace poem {
 namespace {

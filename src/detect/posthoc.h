@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/named_path.h"
-#include "detect/score.h"
+#include "poem/scores.h"
 
 namespace poem {
 

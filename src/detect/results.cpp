@@ -1,14 +1,14 @@
-#include "detect/results.h"
+#include "poem/results.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
 #include "core/text.h"
 #include "core/text_table.h"
-#include "detect/score.h"
+#include "poem/error.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "detect/score.h"
+#include "poem/scores.h"
 
 #include <ATen/ATen.h>
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "detect/evaluate.h"
+#include "poem/evaluate.h"
 
 namespace poem {
 

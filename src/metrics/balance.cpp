@@ -1,12 +1,12 @@
-#include "metrics/balance.h"
+#include "poem/balance.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/random.h"
 #include "core/text.h"
+#include "poem/error.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "metrics/metrics.h"
+#include "poem/metrics.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

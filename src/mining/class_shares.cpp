@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "mining/miner.h"
+#include "poem/mining.h"
 
 namespace poem {
 namespace {

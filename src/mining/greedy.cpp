@@ -2,7 +2,7 @@
 // this is NTOM (Chen et al. 2021): smallest p(K+1) first, after a share mining.skip of the pool was skipped.
 #include <ATen/ATen.h>
 
-#include "mining/blocks.h"
+#include "mining/boundary.h"
 
 namespace poem {
 namespace {

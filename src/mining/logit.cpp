@@ -2,7 +2,7 @@
 // another way to read the paper's appendix on POEM (K+1).
 #include <ATen/ATen.h>
 
-#include "mining/blocks.h"
+#include "mining/boundary.h"
 
 namespace poem {
 namespace {

@@ -2,7 +2,7 @@
 // diagnostics.
 #include <ATen/ATen.h>
 
-#include "mining/blocks.h"
+#include "mining/boundary.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "mining/mine_features.h"
+#include "poem/mine_features.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "core/array_file.h"
-#include "core/error.h"
 #include "core/finite.h"
 #include "core/npy.h"
-#include "mining/select.h"
+#include "mining/top_n.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

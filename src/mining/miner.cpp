@@ -1,4 +1,4 @@
-#include "mining/miner.h"
+#include "poem/mining.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <limits>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/random.h"
 #include "core/registry.h"
-#include "mining/select.h"
+#include "mining/top_n.h"
+#include "poem/error.h"
+#include "poem/random.h"
 
 namespace poem {
 

@@ -1,6 +1,6 @@
 // Outliers at random: the paper's baseline Energy (w. D_aux).
-#include "core/random.h"
-#include "mining/miner.h"
+#include "poem/random.h"
+#include "poem/mining.h"
 
 namespace poem {
 namespace {

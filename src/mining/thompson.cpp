@@ -2,7 +2,7 @@
 // Ĝ(x) = −|wᵀφ(x)|. Further draws cost one matrix column each and show how much the draw matters.
 #include <ATen/ATen.h>
 
-#include "mining/blocks.h"
+#include "mining/boundary.h"
 
 namespace poem {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "core/random.h"
 #include "net/weights.h"
+#include "poem/error.h"
+#include "poem/random.h"
 #ifdef POEM_HAS_CUDA
 #include "cuda/autocast.h"
 #endif

@@ -26,7 +26,7 @@
 #include <string>
 
 #include "net/layers.h"
-#include "net/network.h"
+#include "poem/network.h"
 
 namespace poem {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "net/backbone.h"
+#include "poem/error.h"
 #ifdef POEM_HAS_CUDA
 #include "cuda/dense_block.h"
 #endif

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "core/random.h"
-#include "net/network.h"
 #include "net/weights.h"
+#include "poem/error.h"
+#include "poem/network.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

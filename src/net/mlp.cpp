@@ -1,8 +1,8 @@
 // A perceptron with ReLU, for the two-dimensional world and other flat inputs. Its last hidden layer is φ(x).
 #include <fmt/format.h>
 
-#include "core/error.h"
 #include "net/backbone.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

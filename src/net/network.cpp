@@ -1,9 +1,9 @@
-#include "net/network.h"
+#include "poem/network.h"
 
 #include <fmt/format.h>
 
-#include "core/error.h"
 #include "core/registry.h"
+#include "poem/error.h"
 
 namespace poem {
 

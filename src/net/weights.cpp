@@ -4,8 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
-#include "core/error.h"
 #include "core/npy.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

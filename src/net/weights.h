@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/safetensors.h"
-#include "net/network.h"
+#include "poem/network.h"
 
 namespace poem {
 

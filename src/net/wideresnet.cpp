@@ -1,8 +1,8 @@
 // Wide ResNet (Zagoruyko and Komodakis 2016): pre-activation residual layers, without dropout.
 #include <fmt/format.h>
 
-#include "core/error.h"
 #include "net/backbone.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {

@@ -1,7 +1,7 @@
 // Plain classification: −log F_c(x) on ID images. Outliers in the batch are ignored.
 #include <ATen/ATen.h>
 
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {

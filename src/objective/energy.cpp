@@ -2,7 +2,7 @@
 //   −log F_c(x) + β · [ E_in max(0, E(x) − m_in)² + E_out max(0, m_out − E(x))² ]
 #include <ATen/ATen.h>
 
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {

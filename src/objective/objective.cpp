@@ -1,4 +1,4 @@
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 #include <ATen/ATen.h>
 

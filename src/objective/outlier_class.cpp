@@ -2,7 +2,7 @@
 //   CE(ID) + weight · CE(outliers, class K+1), each term averaged over its own images.
 #include <ATen/ATen.h>
 
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {

@@ -3,7 +3,7 @@
 //   CE(ID) + λ · mean over outliers of (lse(z) − mean(z)).
 #include <ATen/ATen.h>
 
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {

@@ -4,7 +4,7 @@
 // Its first stage, cross-entropy on ID alone, is the same loss without outliers (train.pretrain).
 #include <ATen/ATen.h>
 
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {

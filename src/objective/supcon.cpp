@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "objective/objective.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {

@@ -1,4 +1,4 @@
-#include "posterior/posterior.h"
+#include "poem/posterior.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -11,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/error.h"
 #include "core/finite.h"
+#include "poem/error.h"
 #ifdef POEM_HAS_CBLAS
 #include <cblas.h>
 #endif

@@ -1,4 +1,4 @@
-#include "posterior/targets.h"
+#include "poem/targets.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "poem/error.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

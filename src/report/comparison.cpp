@@ -9,13 +9,13 @@
 #include <map>
 #include <set>
 
-#include "core/error.h"
 #include "core/text.h"
+#include "poem/config.h"
+#include "poem/error.h"
 #include "report/epoch_plot.h"
 #include "report/html.h"
 #include "report/page.h"
 #include "report/words.h"
-#include "train/config.h"
 
 namespace poem {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "core/asset.h"
 #include "core/base64.h"
-#include "core/version.h"
+#include "poem/version.h"
 #include "report/html.h"
 
 namespace poem {

@@ -9,14 +9,14 @@
 #include <map>
 #include <sstream>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/safetensors.h"
 #include "core/scores_file.h"
 #include "core/text.h"
 #include "core/yaml.h"
+#include "poem/config.h"
+#include "poem/error.h"
 #include "report/words.h"
-#include "train/config.h"
 
 namespace poem {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "detect/calibration.h"
-#include "detect/results.h"
+#include "poem/calibration.h"
+#include "poem/results.h"
 
 namespace poem {
 

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/output_files.h"
 #include "core/progress.h"
 #include "core/text.h"
+#include "poem/error.h"
 #include "report/epoch_plot.h"
 #include "report/html.h"
 #include "report/page.h"

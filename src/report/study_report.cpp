@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <map>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "poem/error.h"
 #include "report/html.h"
 #include "report/page.h"
 #include "report/run_report.h"

@@ -9,11 +9,11 @@
 
 #include "core/file.h"
 #include "core/npy.h"
-#include "data/world.h"
 #include "report/html.h"
 #include "report/page.h"
 #include "report/panel_piece.h"
 #include "report/plot.h"
+#include "world/world.h"
 
 namespace poem {
 namespace {

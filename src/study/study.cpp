@@ -8,14 +8,14 @@
 #include <set>
 #include <type_traits>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/named_path.h"
-#include "core/random.h"
 #include "core/registry.h"
 #include "core/text.h"
 #include "core/yaml.h"
-#include "data/source.h"
+#include "poem/error.h"
+#include "poem/random.h"
+#include "readers/source.h"
 
 namespace poem {
 namespace {

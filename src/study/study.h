@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "data/world.h"
-#include "train/config.h"
+#include "poem/config.h"
+#include "world/world.h"
 
 namespace poem {
 

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <thread>
 
-#include "core/error.h"
 #include "core/runtime.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

@@ -13,19 +13,19 @@
 #include <optional>
 #include <set>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/lock.h"
 #include "core/output_files.h"
 #include "core/progress.h"
 #include "core/runtime.h"
-#include "detect/evaluate.h"
-#include "detect/fit.h"
+#include "poem/error.h"
+#include "poem/evaluate.h"
+#include "poem/fit.h"
+#include "poem/training.h"
 #include "study/epochs_view.h"
 #include "study/study_children.h"
 #include "study/study_table.h"
 #include "train/data.h"
-#include "train/run.h"
 #include "train/trainer.h"
 
 namespace poem {

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "core/progress.h"
-#include "core/random.h"
 #include "core/runtime.h"
+#include "poem/random.h"
 #include "study/gaussian_model.h"
 
 namespace poem {

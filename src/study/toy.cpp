@@ -7,9 +7,9 @@
 #include <functional>
 
 #include "core/runtime.h"
-#include "detect/detector.h"
-#include "detect/score.h"
-#include "metrics/metrics.h"
+#include "poem/detector.h"
+#include "poem/metrics.h"
+#include "poem/scores.h"
 #include "train/trainer.h"
 
 namespace poem {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "train/config.h"
+#include "poem/config.h"
 
 namespace poem {
 

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
 #include "core/runtime.h"
-#include "core/version.h"
-#include "data/world.h"
+#include "poem/error.h"
+#include "poem/version.h"
+#include "world/world.h"
 
 namespace poem {
 namespace {

@@ -1,12 +1,12 @@
-#include "train/config.h"
+#include "poem/config.h"
 
 #include <fmt/format.h>
 
 #include <filesystem>
 
-#include "core/error.h"
 #include "core/text.h"
-#include "detect/score.h"
+#include "poem/error.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

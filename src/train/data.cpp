@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/named_path.h"
-#include "core/random.h"
+#include "poem/error.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/safetensors.h"
-#include "data/augment.h"
-#include "data/image_set.h"
-#include "data/read.h"
-#include "train/config.h"
+#include "poem/config.h"
+#include "poem/crops.h"
+#include "poem/images.h"
+#include "poem/read.h"
 
 namespace poem {
 

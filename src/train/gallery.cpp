@@ -11,9 +11,9 @@
 #include <tuple>
 
 #include "core/file.h"
-#include "data/encode.h"
-#include "data/resize.h"
-#include "metrics/metrics.h"
+#include "images/encode.h"
+#include "images/resize.h"
+#include "poem/metrics.h"
 
 namespace poem {
 namespace {

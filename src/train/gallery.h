@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "detect/detector.h"
-#include "detect/evaluate.h"
+#include "poem/detector.h"
+#include "poem/evaluate.h"
 #include "train/data.h"
 
 namespace poem {

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/runtime.h"
-#include "data/device_images.h"
-#include "net/network.h"
-#include "objective/objective.h"
+#include "images/device_images.h"
+#include "poem/error.h"
+#include "poem/network.h"
+#include "poem/objective.h"
 #include "train/trainer.h"
 #ifdef POEM_HAS_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>

@@ -4,7 +4,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "train/config.h"
+#include "poem/config.h"
 
 namespace poem {
 

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
 #include "core/memory.h"
-#include "data/augment.h"
-#include "mining/miner.h"
-#include "objective/objective.h"
+#include "poem/crops.h"
+#include "poem/error.h"
+#include "poem/mining.h"
+#include "poem/objective.h"
 
 namespace poem {
 namespace {
@@ -86,7 +86,7 @@ void check_memory(const Config& config, const Network& network) {
     const auto pool = static_cast<double>(config.mining.pool),
                select = static_cast<double>(config.mining.select);
     const auto m = static_cast<double>(network.feature_count());
-    constexpr double kDraws = 9;  // columns of wᵀφ that are kept of every crop (mining/blocks.cpp)
+    constexpr double kDraws = 9;  // columns of wᵀφ that are kept of every crop (mining/boundary.cpp)
     needs.push_back({"mining.pool", fmt::format("{} crops", config.mining.pool), "lower it",
                      pool * (kCrop + 3 * kFloat + (miner->uses_posterior() ? kDraws * kFloat : 0))});
     needs.push_back({"mining.select", fmt::format("{} outliers", config.mining.select), "lower it",

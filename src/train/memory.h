@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "net/network.h"
-#include "train/config.h"
+#include "poem/config.h"
+#include "poem/network.h"
 
 namespace poem {
 

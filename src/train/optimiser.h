@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "net/network.h"
-#include "train/config.h"
+#include "poem/config.h"
+#include "poem/network.h"
 
 namespace poem {
 

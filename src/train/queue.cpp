@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "net/weights.h"
+#include "poem/error.h"
 namespace poem {
 namespace {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/safetensors.h"
-#include "data/augment.h"
-#include "posterior/posterior.h"
-#include "posterior/targets.h"
-#include "train/config.h"
+#include "poem/config.h"
+#include "poem/crops.h"
+#include "poem/posterior.h"
+#include "poem/targets.h"
 #include "train/data.h"
 
 namespace poem {

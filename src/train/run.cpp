@@ -1,4 +1,4 @@
-#include "train/run.h"
+#include "poem/training.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -10,23 +10,23 @@
 #include <set>
 #include <sstream>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/lock.h"
 #include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "core/text.h"
-#include "detect/evaluate.h"
-#include "detect/fit.h"
 #include "detect/scores_csv.h"
-#include "metrics/metrics.h"
+#include "poem/error.h"
+#include "poem/evaluate.h"
+#include "poem/fit.h"
+#include "poem/metrics.h"
 #include "train/checkpoint.h"
+#include "train/epoch_report.h"
 #include "train/gallery.h"
 #include "train/gpu_memory.h"
 #include "train/memory.h"
 #include "train/optimiser.h"
-#include "train/report.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
 

@@ -14,7 +14,7 @@
 #include <optional>
 #include <sstream>
 
-#include "core/error.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {

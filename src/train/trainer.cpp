@@ -9,15 +9,15 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
 #include "core/progress.h"
-#include "core/random.h"
 #include "core/runtime.h"
-#include "data/pool.h"
-#include "detect/score.h"
+#include "images/pool.h"
 #include "net/weights.h"
+#include "poem/error.h"
+#include "poem/random.h"
+#include "poem/scores.h"
+#include "train/epoch_report.h"
 #include "train/gpu_memory.h"
-#include "train/report.h"
 
 namespace poem {
 namespace {

@@ -153,7 +153,7 @@ python3 "$sources/tests/cli/stand_ins.py" "$top/stand_ins"
   cd "$top/study"
   for set in cifar-10 cifar-100 svhn dtd places365 lsun-crop lsun-resize isun imagenet-64; do
     printf '%s:\n  title: a few images\n  downloads:\n' $set
-    for file in $(sed -n "/^$set:/,/^$/s/^ *- file: //p" "$sources/src/data/manifest.yaml"); do
+    for file in $(sed -n "/^$set:/,/^$/s/^ *- file: //p" "$sources/src/catalogue/manifest.yaml"); do
       printf '    - {file: %s, sources: ["file://%s/%s"]}\n' $file "$top/stand_ins" $file
     done
   done >sets.yaml

@@ -28,13 +28,19 @@ for page in "$sources"/docs/*.md; do
   grep -qF "(docs/$(basename "$page"))" "$sources/README.md" || fail "README.md does not lead to $page"
 done
 
-# The map in docs/architecture.md lists every room, and a room includes only itself and the rooms above it.
+# The map in docs/architecture.md lists every room, and a room includes only itself and the rooms above it. The room
+# of a public header stands in docs/library.md.
 rooms=$(sed -n 's/^| `\([a-z]*\)\/` .*/\1/p' "$sources/docs/architecture.md")
 expect_same "$(sort <<<"$rooms")" "$(ls "$sources/src")"
+headers=$(sed -n 's/^| `poem\/\([a-z_]*\).h` | `\([a-z]*\)\/` .*/\1 \2/p' "$sources/docs/library.md")
+expect_same "$(cut -d ' ' -f 1 <<<"$headers" | sort)" "$(ls "$sources/include/poem" | sed 's/\.h$//' | sort)"
+to_rooms=$(sed 's/\(.*\) \(.*\)/s|"poem\/\1.h"|"\2\/\1.h"|/' <<<"$headers")
 above=
 for room in $rooms; do
   above+=${above:+|}$room
-  if grep -rn '^#include "' "$sources/src/$room" | grep -vE "#include \"($above)/"; then
+  public=$(awk -v room="$room" '$2 == room { print $1 ".h" }' <<<"$headers")
+  if (cd "$sources/include/poem" && grep -rn '^#include "' "$sources/src/$room" $public) | sed "$to_rooms" |
+    grep -vE "#include \"($above)/"; then
     fail "src/$room includes a room below it in docs/architecture.md"
   fi
 done

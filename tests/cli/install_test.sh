@@ -1,7 +1,7 @@
 # Installs into a folder of its own, builds examples/classify through find_package(poem) and runs it.
 source "$(dirname "$0")/common.sh"
 cmake --install "$(dirname "$program")" --prefix "$PWD/installed" >"$logs/cmake" || fail "$(cat "$logs/cmake")"
-for file in bin/poem include/poem/detect/detector.h share/poem/configs/demo.yaml; do
+for file in bin/poem include/poem/detector.h share/poem/configs/demo.yaml; do
   [ -e "installed/$file" ] || fail "not installed: $file"
 done
 cmake -G Ninja -S "$sources/examples/classify" -B example -DCMAKE_PREFIX_PATH="$PWD/installed" >"$logs/cmake" 2>&1 &&

@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "core/random.h"
-#include "data/device_images.h"
+#include "images/device_images.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "net/network.h"
+#include "poem/network.h"
 
 namespace poem {
 namespace {

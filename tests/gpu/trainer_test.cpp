@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "expect_error.h"
-#include "mining/select.h"
+#include "mining/top_n.h"
 #include "temporary_folder.h"
 #include "train/gpu_memory.h"
 #include "train/replay.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "detect/fit_checks.h"
-#include "detect/score.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

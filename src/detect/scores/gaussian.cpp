@@ -4,7 +4,7 @@
 
 #include "detect/gaussians.h"
 #include "detect/normalise.h"
-#include "detect/score.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

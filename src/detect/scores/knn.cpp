@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "detect/normalise.h"
-#include "detect/score.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

@@ -10,8 +10,8 @@
 #include "detect/image_blocks.h"
 #include "detect/input_gradient.h"
 #include "detect/logistic.h"
-#include "metrics/metrics.h"
-#include "net/network.h"
+#include "poem/metrics.h"
+#include "poem/network.h"
 
 namespace poem {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "detect/held_out.h"
 #include "detect/input_gradient.h"
-#include "metrics/metrics.h"
-#include "net/network.h"
+#include "poem/metrics.h"
+#include "poem/network.h"
 
 namespace poem {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "detect/score.h"
-#include "objective/objective.h"
+#include "poem/objective.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

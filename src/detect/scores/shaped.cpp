@@ -4,8 +4,8 @@
 
 #include "detect/fit_checks.h"
 #include "detect/percentile.h"
-#include "detect/score.h"
-#include "objective/objective.h"
+#include "poem/objective.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "detect/fit_checks.h"
 #include "detect/gaussians.h"
-#include "detect/score.h"
-#include "objective/objective.h"
+#include "poem/objective.h"
+#include "poem/scores.h"
 
 namespace poem {
 namespace {

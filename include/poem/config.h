@@ -1,0 +1,100 @@
+// Everything a run can be told, in one place. The settings of a room are declared in that room; here they are
+// put together, and keys() binds each to its name, range and meaning.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/keys.h"
+#include "poem/mining.h"
+#include "poem/network.h"
+#include "poem/objective.h"
+#include "poem/posterior.h"
+
+namespace poem {
+
+struct DataSettings {
+  std::string folder;                 // where relative sources start; empty: the current folder
+  std::string train, test, outliers;  // sources as poem/read.h takes them; test and outliers may be empty
+  std::vector<std::string> ood;       // NAME=SOURCE
+  int64_t size = 32;
+  std::optional<double> validation;  // share of the ID images; empty: by their number (train/data.h)
+  bool skip_bad = false;
+};
+
+struct AugmentSettings {  // of ID training images
+  int64_t padding = 4;
+  bool flip = true;
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  double jitter_share = 1;  // of images that are jittered
+  double grey = 0;          // share of images that lose their colour
+  double min_area = 1;      // below 1: random resized crops of at least this share of the image
+};
+
+struct OutlierSettings {
+  std::string fit = "crop";  // crop, or resize
+  int64_t padding = 4;
+  bool flip = true;
+};
+
+struct QueueSettings {
+  int64_t epochs = 4;
+  std::string features = "stored";  // stored, or fresh
+};
+
+struct TrainSettings {
+  int64_t epochs = 100;
+  int64_t pretrain = 0;        // epochs on ID images alone before them, with a schedule of their own
+  int64_t warmup = 0;          // epochs in which the rate rises to the learning rate
+  int64_t evaluate_every = 0;  // epochs between evaluations on the test sets; 0: after the last only
+  int64_t batch = 64, outlier_batch = 64;
+  double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
+  std::string precision = "auto";  // auto, float32 or bf16
+  bool deterministic = false;      // on a GPU: the same bits every time
+  std::string images = "auto";     // on a GPU: auto, or stream
+  std::string schedule = "step";   // step, or cosine
+  std::vector<double> milestones = {0.5, 0.75,
+                                    0.9};  // step: shares of the training after which the rate drops
+  double drop = 0.1;
+};
+
+// The version of a run folder's layout (docs/run-folder.md).
+constexpr int64_t kRunFormat = 1;
+
+struct Config {
+  int64_t format = kRunFormat;
+  int64_t seed = 0;
+  DataSettings data;
+  AugmentSettings augment;
+  OutlierSettings outliers;
+  NetworkSpec network;
+  ObjectiveSettings objective;
+  MiningSettings mining;
+  PosteriorSettings posterior;
+  double target = 3;                 // logit regressed on: + for outliers, − for ID
+  std::string target_noise = "iid";  // iid, or single
+  QueueSettings queue;
+  TrainSettings train;
+  std::string score = "energy";
+  double tpr = 0.95;  // share of the held-out ID images that the detector's threshold keeps
+};
+
+std::vector<Key> keys(Config& config);
+
+// What a YAML file says, over the defaults; that keys are missing, or do not fit together, is no Error here.
+Config parse_config(const std::string& path);
+
+// The same for the text of such a file; `where` names it in messages.
+Config config_from(const std::string& text, const std::string& where);
+
+// As parse_config(), then the assignments, which `given_to` had, then the objective's weight as a number,
+// then checks of what concerns several keys.
+Config read_config(const std::string& path, const std::vector<std::string>& assignments,
+                   const std::string& given_to = "--set");
+std::string to_yaml(const Config& config);  // the weight is a number there too
+
+// The config as a run keeps it: data.folder is absolute, so that the run can be resumed from any folder.
+Config anchored(Config config);
+
+}  // namespace poem

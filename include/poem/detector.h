@@ -1,0 +1,52 @@
+// The artifact of a training: network, score, threshold and class names in one file. It classifies what it
+// knows and says "unknown" to the rest.
+//
+//   Detector detector = Detector::load("run/detector.safetensors");
+//   for (const Verdict& v : detector.judge(read_images("photos/", {detector.size})))
+//     std::cout << (v.known ? detector.class_names[v.label] : "unknown") << '\n';
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "poem/calibration.h"
+#include "poem/images.h"
+#include "poem/network.h"
+#include "poem/scores.h"
+
+namespace poem {
+
+struct Verdict {
+  int64_t label;  // the most likely class; −1 if the network does not classify
+  float score;    // higher means ID
+  bool known;     // score ≥ threshold
+};
+
+struct Detector {
+  std::shared_ptr<Network> network;  // may have more outputs than there are classes
+  std::shared_ptr<Score> score;      // fitted
+  std::optional<double> threshold;   // empty when no validation images were held out
+  std::vector<std::string> class_names;
+  int64_t size = 32;                            // side of the input in pixels
+  std::optional<Calibration> calibration = {};  // what the threshold rests on; older files do not say
+
+  // Every image's verdict; images of another size are resized. Without a threshold an Error.
+  std::vector<Verdict> judge(const ImageSet& images) const;
+
+  // Of every image, float32 on the CPU: N×K logits of the classes, and N scores.
+  at::Tensor logits(const ImageSet& images) const;
+  at::Tensor scores(const ImageSet& images) const;
+
+  // Calls use(batch) for block after block of the images: one forward pass without gradients.
+  void for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const;
+
+  void save(const std::string& path) const;  // the same detector gives the same bytes
+  static Detector load(const std::string& path);
+};
+
+}  // namespace poem

@@ -1,0 +1,38 @@
+// Posterior and selection for features from any network. This is what `poem mine` does.
+//
+//   const at::Tensor id = read_features("id.npy"), outliers = …, pool = …;
+//   MinedFeatures mined = mine_features(id, outliers, pool, 50000, seed, settings);
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "poem/posterior.h"
+#include "poem/targets.h"
+
+namespace poem {
+
+// An n×m array of floats from an .npy file, or the array `features` of an .npz. `width` is the m that it must
+// have; 0 means any. Another shape or type, no rows, and values that are not finite are a poem::Error.
+at::Tensor read_features(const std::string& path, int64_t width = 0);
+
+struct FeatureMiningSettings {
+  PosteriorSettings posterior;
+  double target = 3;
+  TargetNoise noise = TargetNoise::kIid;
+};
+
+struct MinedFeatures {
+  Posterior posterior;
+  at::Tensor weights;           // the draw w, m float64
+  at::Tensor logits;            // wᵀφ of the pool, float32; its sigmoid is p(outlier)
+  std::vector<int64_t> chosen;  // pool rows by descending boundary score −|wᵀφ|, ties by the smaller row
+};
+
+// n×m, of equal width; 0 < select ≤ rows of the pool.
+MinedFeatures mine_features(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool,
+                            int64_t select, uint64_t seed, const FeatureMiningSettings& settings);
+
+}  // namespace poem

@@ -1,0 +1,100 @@
+// How outliers are chosen. A miner ranks the pool. mine() does what all miners have in common: it limits
+// repeats, takes the N best and computes diagnostics.
+//
+//   auto miner = make_miner("thompson");
+//   Mined mined = mine(*miner, {pool, n, max_per_image, features, &posterior, seed, epoch});
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "poem/crops.h"
+#include "poem/posterior.h"
+
+namespace poem {
+
+struct MiningSettings {
+  std::string miner = "thompson";
+  int64_t pool = 400000;        // S
+  int64_t select = 0;           // N; 0: as many as an epoch trains on
+  int64_t until = 0;            // epochs after which mining stops and the last mined set stays; 0: never
+  std::string first = "miner";  // who chooses in the first epoch: miner or random
+  int64_t max_per_image = 0;    // how many crops of one image may be mined; 0: any number
+  double skip = 0;              // q, the share of the pool that is skipped before the N are taken
+  double random = 0;            // the share of the N that is taken at random from the rest of the pool
+};
+
+// What a miner knows about an epoch.
+struct MiningTask {
+  const std::vector<Crop>& pool;
+  int64_t select;
+  int64_t max_per_image;
+  std::function<at::Tensor(const Crop*, int64_t)>
+      features;                // Network::features() of a block of crops, without gradient
+  const Posterior* posterior;  // the prior if the miner does not use a posterior
+  uint64_t seed;
+  int64_t epoch;
+  double skip = 0;
+  std::function<at::Tensor(const at::Tensor&)> logits =
+      {};  // the network's outputs (n×outputs) from features
+  std::function<at::Tensor(const at::Tensor&)> id_score =
+      {};  // the run's score (n values) from features; higher is ID
+  double random = 0;
+};
+
+struct PoolScores {
+  std::vector<float> rank;       // one per pool entry; the largest are mined
+  std::vector<float> logit;      // f(x) = wᵀφ(x); empty if the miner has no w
+  std::vector<float> other;      // the rank by an independent draw of w; empty if there is no w
+  std::optional<double> spread;  // standard deviation of wᵀφ over draws, averaged over the pool
+};
+
+class Miner {
+ public:
+  virtual ~Miner() = default;
+  virtual bool uses_posterior() const { return false; }
+  virtual bool uses_features() const { return true; }
+  virtual PoolScores score(const MiningTask& task) const = 0;
+};
+
+std::unique_ptr<Miner> make_miner(const std::string& name);
+std::vector<std::string> miner_names();
+
+// The share of one class of outliers in the pool and in the mined set.
+struct ClassShare {
+  std::string name;
+  double pool, mined;
+};
+
+// Figures about the choice, logged every epoch. Those that do not apply to this miner or epoch are empty.
+struct MiningDiagnostics {
+  std::optional<double> pool_abs_logit, mined_abs_logit;  // mean |wᵀφ|
+  std::optional<double> pool_p_outlier, mined_p_outlier;  // mean sigmoid(wᵀφ)
+  std::optional<double> spread;                           // of wᵀφ over draws, mean over the pool
+  std::optional<double> draw_overlap;  // share of the selection that another draw selects too
+  std::optional<double> last_overlap;  // share of the distinct images that the last epoch mined too
+  int64_t distinct_images = 0;
+  std::vector<ClassShare> classes;  // the most mined classes, at most 24, if the outliers have labels
+};
+
+struct Mined {
+  std::vector<Crop> crops;  // ordered as in the pool
+  MiningDiagnostics diagnostics;
+};
+
+// The shares of the classes of labelled outliers, by descending share of the mined set; empty without labels.
+std::vector<ClassShare> class_shares(const ImageSet& outliers, const std::vector<Crop>& pool,
+                                     const std::vector<Crop>& mined);
+
+// An Error if `select` is more than the pool offers.
+void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image, double skip = 0);
+
+// `last` is the set mined in the last epoch, or empty. An N that is larger than the pool offers is an Error.
+Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last);
+
+}  // namespace poem

@@ -1,0 +1,155 @@
+#include "images/device_images.h"
+
+#include <ATen/ATen.h>
+
+#ifdef POEM_HAS_CUDA
+#include <ATen/Parallel.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/cut.h"
+#endif
+
+namespace poem {
+
+#ifdef POEM_HAS_CUDA
+namespace {
+
+void cut_on_gpu(const at::Tensor& pixels, const at::Tensor& places, const Augmentation& a,
+                const at::Tensor& out) {
+  const auto channels = static_cast<int>(pixels.size(1)), height = static_cast<int>(pixels.size(2)),
+             width = static_cast<int>(pixels.size(3));
+  const bool resize = a.resize && std::max<int64_t>(height, width) > a.size;
+  const at::Tensor there = places.pin_memory().to(pixels.device(), /*non_blocking=*/true);
+  cuda::cut({pixels.data_ptr<uint8_t>(), channels, height, width, resize}, there.data_ptr<int32_t>(),
+            places.size(0), static_cast<int>(a.size), out.data_ptr<uint8_t>(),
+            c10::cuda::getCurrentCUDAStream());
+}
+
+}  // namespace
+
+// Two pairs of buffers, used in turn: while the GPU works on the images of one, the next ones are gathered
+// and copied on a stream of their own.
+struct DeviceImages::Streaming {
+  Streaming(const ImageSet& set, at::Device device)
+      : images(set), stream(c10::cuda::getStreamFromPool(false, device.index())) {
+    constexpr int64_t kBytes = 32 << 20;  // of a buffer
+    const auto shape = images.pixels.sizes();
+    image_bytes = shape[1] * shape[2] * shape[3];
+    room = std::clamp<int64_t>(kBytes / image_bytes, 1, shape[0]);
+    for (Buffer& buffer : buffers) {
+      const auto options = at::TensorOptions(at::kByte);
+      const std::vector<int64_t> some = {room, shape[1], shape[2], shape[3]};
+      const auto layout = images.pixels.strides();  // planes of rows or of columns
+      buffer.pinned = at::empty_strided(some, layout, options.pinned_memory(true));
+      buffer.on_gpu = at::empty_strided(some, layout, options.device(device));
+      buffer.used.record(c10::cuda::getCurrentCUDAStream());
+    }
+  }
+
+  // The images of at most `room` crops, in their order. used() tells when they have been read.
+  at::Tensor bring(const Crop* crops, int64_t count) {
+    Buffer& buffer = buffers[turn];
+    buffer.copied.synchronize();  // what was gathered here before has left
+    const auto* from = images.pixels.data_ptr<uint8_t>();
+    auto* to = buffer.pinned.data_ptr<uint8_t>();
+    at::parallel_for(0, count, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        std::memcpy(to + i * image_bytes, from + images.row(crops[i].image) * image_bytes, image_bytes);
+    });
+    const at::Tensor there = buffer.on_gpu.narrow(0, 0, count);
+    {
+      const c10::cuda::CUDAStreamGuard guard(stream);
+      buffer.used.block(stream);
+      there.copy_(buffer.pinned.narrow(0, 0, count), /*non_blocking=*/true);
+      buffer.copied.record(stream);
+    }
+    buffer.copied.block(c10::cuda::getCurrentCUDAStream());
+    return there.contiguous();
+  }
+  void used() {
+    buffers[turn].used.record(c10::cuda::getCurrentCUDAStream());
+    turn = 1 - turn;
+  }
+
+  struct Buffer {
+    at::Tensor pinned, on_gpu;
+    at::cuda::CUDAEvent copied, used;
+  };
+  const ImageSet& images;
+  c10::cuda::CUDAStream stream;
+  int64_t image_bytes = 0, room = 0;  // room: images a buffer holds
+  Buffer buffers[2];
+  int turn = 0;
+};
+
+DeviceMemory device_memory(at::Device gpu) {
+  const c10::cuda::CUDAGuard guard(gpu);
+  size_t free = 0, total = 0;
+  const cudaError_t status = cudaMemGetInfo(&free, &total);
+  TORCH_CHECK(status == cudaSuccess, "cudaMemGetInfo: ", cudaGetErrorString(status));
+  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
+DeviceImages::DeviceImages(const ImageSet& images, at::Device device, Place place)
+    : images_(images), device_(device) {
+  if (!device.is_cuda() || !images.pixels.defined() || images.pixels.scalar_type() != at::kByte) return;
+  const c10::cuda::CUDAGuard guard(device);
+  const auto bytes = static_cast<int64_t>(images.pixels.nbytes()), free = device_memory(device).free;
+  if (place == Place::kAuto && bytes <= free / 2) {
+    resident_ = images.pixels.to(device).contiguous();
+    return;
+  }
+  if (place == Place::kAuto)
+    spdlog::info("{} takes {} MiB, the GPU has {} free: its images are streamed", images.name, bytes >> 20,
+                 free >> 20);
+  if (images.size() > 0) streaming_ = std::make_unique<Streaming>(images, device);
+}
+
+at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentation& a) const {
+  if (!device_.is_cuda()) return poem::cut(images_, crops, count, a);
+  const c10::cuda::CUDAGuard guard(device_);
+  if (!only_moves(a) || (!resident_.defined() && streaming_ == nullptr))
+    return poem::cut(images_, crops, count, a).pin_memory().to(device_, /*non_blocking=*/true);
+  const at::Tensor places = crop_places(images_, crops, count, a);
+  const at::Tensor out =
+      at::empty({count, images_.channels(), a.size, a.size}, at::TensorOptions(at::kByte).device(device_));
+  if (count == 0) return out;
+  if (resident_.defined()) {
+    cut_on_gpu(resident_, places, a, out);
+    return out;
+  }
+  for (int64_t first = 0; first < count; first += streaming_->room) {
+    const int64_t some = std::min(streaming_->room, count - first);
+    const at::Tensor pixels = streaming_->bring(crops + first, some), part = places.narrow(0, first, some);
+    part.select(1, 0).copy_(at::arange(some, at::kInt));  // image i of the buffer is that of crop i
+    cut_on_gpu(pixels, part, a, out.narrow(0, first, some));
+    streaming_->used();
+  }
+  return out;
+}
+
+#else
+
+struct DeviceImages::Streaming {};
+
+DeviceImages::DeviceImages(const ImageSet& images, at::Device device, Place)
+    : images_(images), device_(device) {}
+
+at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentation& a) const {
+  return poem::cut(images_, crops, count, a);
+}
+
+DeviceMemory device_memory(at::Device) { return {0, 0}; }
+
+#endif
+
+DeviceImages::~DeviceImages() = default;
+
+}  // namespace poem

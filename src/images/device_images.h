@@ -1,0 +1,37 @@
+// Images where crops of them are needed: on a GPU a copy of all pixels, if they fit, so that nothing but 16
+// bytes a crop travels; else a stream of those images that are cut from.
+//
+//   DeviceImages images(set, device);
+//   at::Tensor batch = images.cut(crops, count, augmentation);   // on the device; the pixels of poem::cut()
+#pragma once
+#include <memory>
+
+#include "poem/crops.h"
+
+namespace poem {
+
+class DeviceImages {
+ public:
+  enum class Place { kAuto, kStream };
+
+  // `images` must outlive it. kAuto: pixels that would take more than half of the GPU's free memory are
+  // streamed.
+  DeviceImages(const ImageSet& images, at::Device device, Place place = Place::kAuto);
+  ~DeviceImages();
+
+  at::Tensor cut(const Crop* crops, int64_t count, const Augmentation& augmentation) const;
+
+ private:
+  struct Streaming;
+  const ImageSet& images_;
+  at::Device device_;
+  at::Tensor resident_;                   // on the GPU; undefined where there is no room
+  std::unique_ptr<Streaming> streaming_;  // null where the pixels are resident, or on the CPU
+};
+
+struct DeviceMemory {
+  int64_t free, total;  // bytes
+};
+DeviceMemory device_memory(at::Device gpu);
+
+}  // namespace poem

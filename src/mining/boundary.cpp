@@ -1,0 +1,68 @@
+#include "mining/boundary.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "core/progress.h"
+#include "core/runtime.h"
+#include "poem/random.h"
+
+namespace poem {
+namespace {
+
+constexpr int64_t kBlock = 20000;  // crops scored at a time
+
+}  // namespace
+
+void each_block(const MiningTask& task,
+                const std::function<void(int64_t first, const at::Tensor& features)>& visit) {
+  const auto size = static_cast<int64_t>(task.pool.size());
+  Progress bar("scoring the pool", size, "images");
+  for (int64_t first = 0; first < size; first += kBlock) {
+    stop_if_interrupted();
+    const int64_t count = std::min(kBlock, size - first);
+    visit(first, task.features(&task.pool[first], count));
+    bar.advance(count);
+  }
+}
+
+void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t first) {
+  const at::Tensor values = scores.to(at::kCPU, at::kFloat).contiguous();
+  std::copy_n(values.data_ptr<float>(), values.numel(), out.data() + first);
+}
+
+PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at::Tensor& draws) {
+  const size_t size = task.pool.size();
+  const at::Tensor columns = at::cat({w.unsqueeze(1), draws}, 1);
+  PoolScores scores;
+  scores.logit.resize(size);
+  scores.rank.resize(size);
+  scores.other.resize(size);
+  std::vector<std::pair<int64_t, at::Tensor>>
+      blocks;  // on the device until the end, so that none is waited for
+  at::Tensor weights;
+  each_block(task, [&](int64_t first, const at::Tensor& features) {
+    if (!weights.defined()) weights = columns.to(features.options());
+    const at::Tensor phi = features.narrow(1, 0, weights.size(0));
+    blocks.emplace_back(first, phi.mm(weights));  // f(x) = wᵀφ(x)
+  });
+  double spread = 0;
+  for (const auto& [first, block] : blocks) {
+    const at::Tensor logits = block.cpu();
+    copy_scores(logits.select(1, 0), scores.logit, first);
+    copy_scores(-logits.select(1, 0).abs(), scores.rank, first);
+    copy_scores(-logits.select(1, 2).abs(), scores.other, first);
+    spread += logits.narrow(1, 1, draws.size(1)).std(1).sum().item<double>();
+  }
+  scores.spread = spread / static_cast<double>(std::max<size_t>(size, 1));
+  return scores;
+}
+
+at::Tensor weight_draws(const MiningTask& task) {
+  constexpr int64_t kDraws = 8;
+  Stream stream(task.seed, "weights", task.epoch);
+  return task.posterior->draws(stream, kDraws);
+}
+
+}  // namespace poem

@@ -1,0 +1,62 @@
+#include "readers/decode.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/memory.h"
+#include "poem/error.h"
+#include "poem/reader.h"
+#include "readers/decode_formats.h"
+#include "readers/exif.h"
+
+namespace poem {
+namespace {
+
+DecodedImage decode(const std::string& bytes) {
+  const std::string_view start(bytes.data(), std::min<size_t>(bytes.size(), 12));
+  if (start.substr(0, 2) == "\xff\xd8") return decode_jpeg(bytes);
+  if (start.substr(0, 4) == "\x89PNG") return decode_png(bytes);
+  if (start.substr(0, 4) == "RIFF" && start.substr(std::min<size_t>(8, start.size())) == "WEBP")
+    return decode_webp(bytes);
+  if (start.substr(0, 2) == "BM") return decode_bmp(bytes);
+  throw Damage(bytes.empty() ? "it is empty" : "it is neither JPEG, PNG, WebP nor BMP");
+}
+
+}  // namespace
+
+void check_dimensions(uint64_t width, uint64_t height) {
+  constexpr uint64_t kMostPixels = uint64_t{1} << 28, kFewPixels = uint64_t{1} << 24;
+  constexpr uint64_t kBytes = 6;  // a pixel's, as it is decoded and turned upright
+  if (width == 0 || height == 0 || width > kMostPixels || height > kMostPixels / width)
+    throw Damage(fmt::format("it claims {}×{} pixels", height, width));
+  const uint64_t bytes = kBytes * width * height * static_cast<uint64_t>(at::get_num_threads());
+  if (width * height > kFewPixels && bytes > available_memory())
+    throw Damage(fmt::format("it claims {}×{} pixels, for which {} threads need {} MiB of memory", height,
+                             width, at::get_num_threads(), bytes >> 20));
+}
+
+at::Tensor decode_image(const std::string& where, const std::string& bytes, const std::string& remedy) {
+  try {
+    const DecodedImage image = decode(bytes);
+    return turn_upright(image.rows, image.orientation).permute({2, 0, 1}).contiguous();
+  } catch (const Damage& damage) {
+    throw Error(where, std::string("cannot be decoded: ") + damage.what(), remedy);
+  }
+}
+
+bool is_image_name(const std::string& path) {
+  const auto& known = image_extensions();
+  return std::any_of(known.begin(), known.end(),
+                     [&](const std::string& extension) { return has_extension(path, extension); });
+}
+
+const std::vector<std::string>& image_extensions() {
+  static const std::vector<std::string> known = {".jpg", ".jpeg", ".png", ".webp", ".bmp"};
+  return known;
+}
+
+}  // namespace poem

@@ -1,0 +1,80 @@
+// Image files: a folder of them, or one.
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/progress.h"
+#include "poem/error.h"
+#include "poem/reader.h"
+#include "readers/decode.h"
+#include "readers/image_files.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const std::string& path) { return fs::is_directory(path); }
+
+// Names of all images below `folder`, sorted, so that the order does not depend on the file system. What else
+// lies there is told to `files`.
+std::vector<std::string> list_images(const std::string& folder, ImageFiles& files) {
+  std::vector<std::string> names;
+  std::error_code code;
+  auto entry =
+      fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink, code);
+  for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
+    const std::string name = entry->path().lexically_relative(folder).string();
+    if (is_hidden(entry->path().filename().string()))
+      entry.disable_recursion_pending();
+    else if (entry->is_directory())
+      files.add_folder(name);
+    else if (is_image_name(name))
+      names.push_back(name);
+    else
+      files.pass_over(name);
+  }
+  if (code) throw Error(folder, "cannot be listed: " + code.message(), "check its permissions and links");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Labels visit_part(const std::string& path, const ReadOptions& options, const Choose& choose,
+                  const Sink& sink) {
+  ImageFiles files(path, options, sink);
+  const std::vector<std::string> names = list_images(path, files);
+  const std::vector<int64_t> rows = choose(static_cast<int64_t>(names.size()), files.announce(names));
+  Progress bar("reading " + path, static_cast<int64_t>(rows.size()), "images");
+  for (const int64_t row : rows) {
+    files.add((fs::path(path) / names[row]).string(), names[row]);
+    bar.advance(1);
+  }
+  return files.finish();
+}
+
+Labels visit_folder(const std::string& path, const ReadOptions& options, const Sink& sink) {
+  const Choose all = [](int64_t count, const Labels&) {
+    std::vector<int64_t> rows(count);
+    std::iota(rows.begin(), rows.end(), int64_t{0});
+    return rows;
+  };
+  return visit_part(path, options, all, sink);
+}
+
+bool is_image(const std::string& path) { return !fs::is_directory(path) && is_image_name(path); }
+
+Labels visit_image(const std::string& path, const ReadOptions& options, const Sink& sink) {
+  ImageFiles files(path, options, sink);
+  files.add(path, fs::path(path).filename().string());
+  return files.finish();
+}
+
+}  // namespace
+
+extern const Reader image_reader = {"a .jpg, .jpeg, .png, .webp or .bmp image", is_image, visit_image};
+extern const Reader folder_reader = {"a folder of such images (one sub-folder a class)", is_folder,
+                                     visit_folder, nullptr, visit_part};
+
+}  // namespace poem

@@ -1,0 +1,188 @@
+#include "readers/image_files.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "core/file.h"
+#include "core/runtime.h"
+#include "core/text.h"
+#include "images/resize.h"
+#include "poem/error.h"
+#include "readers/decode.h"
+
+namespace poem {
+namespace {
+
+constexpr size_t kBlock = 256;
+constexpr size_t kBlockBytes = size_t{1} << 26;  // of pixels, or of files that wait to be decoded
+
+}  // namespace
+
+ImageFiles::ImageFiles(std::string source, const ReadOptions& options, Sink sink)
+    : source_(std::move(source)), options_(options), sink_(std::move(sink)) {}
+
+int64_t ImageFiles::folder_index(const std::string& name) {
+  const std::string folder = std::filesystem::path(name).parent_path().string();
+  return folders_.emplace(folder, folders_.size()).first->second;
+}
+
+Labels ImageFiles::announce(const std::vector<std::string>& names) {
+  std::vector<int64_t> folders;
+  for (const std::string& name : names) folders.push_back(folder_index(name));
+  Labels labels = label(folders);
+  tell_passed_over();
+  return labels;
+}
+
+void ImageFiles::add(std::string where, std::string name, std::optional<std::string> bytes) {
+  const int64_t folder = folder_index(name);
+  waiting_bytes_ += bytes ? bytes->size() : 0;
+  waiting_.push_back({std::move(where), std::move(name), folder, std::move(bytes)});
+  if (waiting_.size() == kBlock || waiting_bytes_ > kBlockBytes) flush();
+}
+
+void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
+  if (first_.empty()) {
+    first_ = where;
+    first_size_ = image.sizes().vec();
+  }
+  if (image.sizes().vec() == first_size_) return;
+  throw Error(
+      where,
+      fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_, first_size_[1],
+                  first_size_[2]),
+      "bring all to one size with --size N, in a config data.size, or for outliers outliers.fit: resize");
+}
+
+// How many are decoded at once. The first is alone: before it nobody knows how large they are.
+size_t ImageFiles::block() const {
+  if (first_size_.empty()) return 1;
+  size_t bytes = 1;
+  for (const int64_t axis : first_size_) bytes *= static_cast<size_t>(axis);
+  return std::clamp<size_t>(kBlockBytes / bytes, at::get_num_threads(), kBlock);
+}
+
+void ImageFiles::flush() {
+  while (!waiting_.empty()) decode(std::min(waiting_.size(), block()));
+  waiting_bytes_ = 0;
+}
+
+// The first of those that wait.
+void ImageFiles::decode(size_t block) {
+  stop_if_interrupted();
+  const auto count = static_cast<int64_t>(block);
+  std::vector<at::Tensor> images(count);
+  std::vector<std::optional<Error>> problems(count);
+  const std::string remedy =
+      options_.skip_bad
+          ? ""
+          : "replace the file, or leave such images out with --skip-bad, in a config data.skip_bad: true";
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Item& item = waiting_[i];
+      try {
+        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.where);
+        images[i] = fit(decode_image(item.where, bytes, remedy).unsqueeze(0), options_.size).squeeze(0);
+      } catch (const Error& error) {
+        problems[i] = error;
+      }
+    }
+  });
+  std::vector<at::Tensor> good;
+  for (int64_t i = 0; i < count; ++i) {
+    if (problems[i]) {
+      if (!options_.skip_bad) throw *problems[i];
+      spdlog::warn("left out: {}", problems[i]->what());
+      bad_.push_back(waiting_[i].folder);
+      continue;
+    }
+    check_size(waiting_[i].where, images[i]);
+    good.push_back(std::move(images[i]));
+    kept_.push_back(waiting_[i].folder);
+    names_.add(waiting_[i].name);
+  }
+  waiting_.erase(waiting_.begin(), waiting_.begin() + count);
+  if (!good.empty()) sink_(at::stack(good));
+}
+
+Labels ImageFiles::finish() {
+  flush();
+  if (!folders_.empty() && kept_.empty())
+    throw Error(source_, "holds no image that can be decoded", "check the files");
+  Labels labels = label(kept_);
+  if (!told_) tell_passed_over();
+  tell_bad_classes(labels);
+  labels.names = std::move(names_);
+  return labels;
+}
+
+void ImageFiles::tell_passed_over() {
+  told_ = true;
+  if (const std::string files = passed_over_.summary(); !files.empty())
+    spdlog::info("{}: passed over {}", source_, files);
+  complain_of_classes(passed_over_.empty_classes(folder_names()));
+}
+
+// Classes of which every image was left out.
+void ImageFiles::tell_bad_classes(const Labels& kept) const {
+  if (bad_.empty() || !kept.labels.defined()) return;
+  const auto classes = static_cast<int64_t>(kept.class_names.size());
+  const at::Tensor good = at::bincount(kept.labels, {}, classes),
+                   bad = at::bincount(label(bad_).labels, {}, classes);
+  std::vector<std::string> without_image;
+  for (int64_t i = 0; i < classes; ++i) {
+    const auto count = bad[i].item<int64_t>();
+    if (count > 0 && good[i].item<int64_t>() == 0)
+      without_image.push_back(fmt::format("{} ({} that cannot be decoded)", kept.class_names[i], count));
+  }
+  complain_of_classes(without_image);
+}
+
+void ImageFiles::complain_of_classes(const std::vector<std::string>& without_image) const {
+  if (without_image.empty()) return;
+  const std::string what = fmt::format("has class folders without an image: {}", listed(without_image));
+  if (options_.every_class)
+    throw Error(source_, what, "convert their files to JPEG or PNG, or move the folders away");
+  spdlog::warn("{} {}", source_, what);
+}
+
+std::vector<std::string> ImageFiles::folder_names() const {
+  std::vector<std::string> names;
+  for (const auto& [folder, index] : folders_) names.push_back(folder);
+  return names;
+}
+
+Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
+  if (folders_.empty()) {
+    const std::string files = passed_over_.summary();
+    throw Error(source_, "contains no image" + (files.empty() ? "" : ", only " + files),
+                "poem reads " + listed(image_extensions()) + " files");
+  }
+  const std::string shared = shared_folders(folder_names());
+  std::map<std::string, int64_t> classes;  // sorted
+  for (const auto& [folder, index] : folders_) classes.emplace(class_of(folder, shared), 0);
+  if (classes.size() == 1) return {};
+  if (classes.count("") > 0)
+    throw Error(source_,
+                fmt::format("has images both beside and inside the folder '{}'", classes.rbegin()->first),
+                "a folder is a class: put every image into one, or all images into a single folder");
+  Labels result;
+  for (auto& [name, label] : classes) {
+    label = static_cast<int64_t>(result.class_names.size());
+    result.class_names.push_back(name);
+  }
+  std::vector<int64_t> label_of(folders_.size());
+  for (const auto& [folder, index] : folders_) label_of[index] = classes.at(class_of(folder, shared));
+  result.labels = at::empty({static_cast<int64_t>(folders.size())}, at::kLong);
+  std::transform(folders.begin(), folders.end(), result.labels.data_ptr<int64_t>(),
+                 [&](int64_t folder) { return label_of[folder]; });
+  return result;
+}
+
+}  // namespace poem

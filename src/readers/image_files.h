@@ -1,0 +1,72 @@
+// Turns image files, from a folder or out of an archive, into blocks of pixels and labels. Blocks are
+// decoded by all threads, the order stays.
+//
+//   ImageFiles files("animals", options, sink);
+//   files.add("animals/cat/1.png", "cat/1.png");            // read when its block is decoded
+//   files.add("animals.zip:dog/2.png", "dog/2.png", bytes);
+//   Labels labels = files.finish();
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "poem/reader.h"
+#include "readers/passed_over.h"
+
+namespace poem {
+
+class ImageFiles {
+ public:
+  ImageFiles(std::string source, const ReadOptions& options, Sink sink);
+
+  // What the source contains beside images, by its path below it. Told in the log, once all is known; a class
+  // folder without an image is a warning, or an Error with options.every_class.
+  void pass_over(const std::string& name) { passed_over_.add_file(name); }
+  void add_folder(const std::string& name) { passed_over_.add_folder(name); }
+
+  // `where` is what messages call the image, and the file to read where there are no bytes. `name` is its
+  // path below the source.
+  void add(std::string where, std::string name, std::optional<std::string> bytes = {});
+
+  // Tells the name of every image before any is added, of those too that never will be: their folders decide
+  // on the classes. Returns the labels of all. What finish() would refuse is refused here, unless images turn
+  // out to be bad.
+  Labels announce(const std::vector<std::string>& names);
+
+  // The classes are the sorted names of the first level of folders at which the images part: folders that all
+  // images share say nothing. Images in one folder have no labels. No image at all is an Error.
+  Labels finish();
+
+ private:
+  struct Item {
+    std::string where, name;
+    int64_t folder;  // an index into folders_
+    std::optional<std::string> bytes;
+  };
+  int64_t folder_index(const std::string& name);            // of the image so called
+  Labels label(const std::vector<int64_t>& folders) const;  // images that lie in these
+  std::vector<std::string> folder_names() const;
+  void flush();
+  size_t block() const;
+  void decode(size_t block);
+  void tell_passed_over();
+  void tell_bad_classes(const Labels& kept) const;
+  void complain_of_classes(const std::vector<std::string>& without_image) const;
+  void check_size(const std::string& where, const at::Tensor& image);
+
+  std::string source_;
+  ReadOptions options_;
+  Sink sink_;
+  std::vector<Item> waiting_;
+  size_t waiting_bytes_ = 0;
+  std::map<std::string, int64_t> folders_;
+  PassedOver passed_over_;
+  bool told_ = false;
+  std::vector<int64_t> kept_, bad_;  // the folder of each image that went to the sink, or was left out
+  ImageNames names_;                 // of those that were kept
+  std::string first_;                // the image whose size all others must have
+  std::vector<int64_t> first_size_;
+};
+
+}  // namespace poem

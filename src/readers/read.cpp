@@ -1,0 +1,327 @@
+#include "poem/read.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "core/memory.h"
+#include "images/resize.h"
+#include "poem/error.h"
+#include "poem/reader.h"
+#include "readers/packed.h"
+#include "readers/source.h"
+#include "world/world.h"
+
+namespace poem {
+
+// The registry. A path goes to the first reader that accepts it: folders of images come last, as they accept
+// every folder.
+extern const Reader packed_reader, tiny_reader, cifar_reader, mat_reader, npy_reader, npz_reader,
+    sprites_reader, archive_reader, image_reader, folder_reader;
+
+namespace {
+
+const Reader* const kReaders[] = {&packed_reader, &tiny_reader,  &cifar_reader,   &mat_reader,
+                                  &npy_reader,    &npz_reader,   &sprites_reader, &archive_reader,
+                                  &image_reader,  &folder_reader};
+
+// `folder` is where relative paths start.
+void check_exists(const std::string& path, const std::string& folder) {
+  std::error_code code;
+  if (std::filesystem::exists(path, code)) return;
+  const bool relative = !folder.empty() && path.rfind(folder, 0) == 0;
+  throw Error(path, code ? code.message() : "there is no such file or folder",
+              relative ? "check the path, and data.folder where it starts" : "check the path");
+}
+
+const Reader& find_reader(const std::string& path, const ReadOptions& options) {
+  check_exists(path, options.folder);
+  std::string known;
+  for (const Reader* reader : kReaders) {
+    if (reader->accepts(path)) return *reader;
+    known += fmt::format("{}{}", known.empty() ? "" : "; ", reader->kind);
+  }
+  throw Error(path, "is of no known format", "known are: " + known + "; world:SET; world2d:SET");
+}
+
+// ---- worlds ---------------------------------------------------------------------------------------------
+
+struct WorldSource {
+  bool flat;  // the two-dimensional world
+  std::string set;
+  int64_t count;
+  uint64_t seed;
+};
+
+int64_t default_count(const std::string& set) {
+  if (set == "train") return 4000;
+  if (set == "test") return 2000;
+  return set == "outliers" ? 20000 : 1000;
+}
+
+WorldSource parse_world(const std::string& source) {
+  std::vector<std::string> parts;
+  for (size_t start = 0;;) {
+    const size_t colon = source.find(':', start);
+    parts.push_back(source.substr(start, colon - start));
+    if (colon == source.npos) break;
+    start = colon + 1;
+  }
+  if (parts.size() > 4)
+    throw Error(source, "has too many parts", "write " + parts[0] + ":SET[:COUNT[:SEED]]");
+  WorldSource world{parts[0] == "world2d", parts[1], default_count(parts[1]), 0};
+  if (parts.size() > 2) world.count = whole_number<int64_t>(source, "COUNT", parts[2], 1);
+  if (parts.size() > 3) world.seed = whole_number<uint64_t>(source, "SEED", parts[3], 0);
+  return world;
+}
+
+ImageSet draw(const WorldSource& world) {
+  return world.flat ? draw_world_2d(world.set, world.count, world.seed)
+                    : draw_world(world.set, world.count, world.seed);
+}
+
+// ---- files ----------------------------------------------------------------------------------------------
+
+void check_options(const std::string& source, const ReadOptions& options) {
+  constexpr int64_t kLargest = 4096;
+  if (options.size < 0 || options.size > kLargest)
+    throw Error(source, fmt::format("cannot be brought to size {}", options.size),
+                fmt::format("--size takes 1 to {}, or 0 to keep the source's own", kLargest));
+}
+
+// Passes blocks on in the size asked for, and sees to it that all agree.
+class Fitting {
+ public:
+  Fitting(std::string source, int64_t size, Sink sink)
+      : source_(std::move(source)), size_(size), sink_(std::move(sink)) {}
+
+  void operator()(const at::Tensor& block) {
+    const at::Tensor pixels = fit(block, size_);
+    const std::vector<int64_t> shape = pixels.sizes().slice(1).vec();
+    if (shape_.empty()) shape_ = shape;
+    if (shape != shape_)
+      throw Error(source_,
+                  fmt::format("holds images of {}×{}×{} and of {}×{}×{}", shape_[0], shape_[1], shape_[2],
+                              shape[0], shape[1], shape[2]),
+                  "bring all to one size: --size N, data.size in a config, or for outliers poem pack SRC "
+                  "OUT.poem --size N");
+    sink_(pixels);
+  }
+
+ private:
+  std::string source_;
+  int64_t size_;
+  Sink sink_;
+  std::vector<int64_t> shape_;
+};
+
+constexpr const char* kTooLarge =
+    "take part of it with #count=N, or make a file of it that is mapped: poem pack SRC OUT.poem";
+
+// Collects blocks in one piece of memory: realloc moves large pieces by their pages, so images are never held
+// twice, as they would be by concatenating at the end.
+class Collector {
+ public:
+  explicit Collector(std::string source) : source_(std::move(source)) {}
+  ~Collector() { std::free(memory_); }
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+  void add(const at::Tensor& pixels) {
+    const size_t bytes = pixels.nbytes();
+    if (size_ + bytes > capacity_) reserve(std::max(size_ + bytes, capacity_ + capacity_ / 2));
+    std::memcpy(memory_ + size_, pixels.data_ptr(), bytes);
+    size_ += bytes;
+    shape_ = pixels.sizes().vec();
+    count_ += pixels.size(0);
+  }
+
+  int64_t count() const { return count_; }
+
+  Sink sink() {
+    return [this](const at::Tensor& pixels) { add(pixels); };
+  }
+
+  at::Tensor take() {
+    reserve(size_);
+    shape_[0] = count_;
+    uint8_t* memory = std::exchange(memory_, nullptr);
+    return at::from_blob(
+        memory, shape_, [](void* p) { std::free(p); }, at::kByte);
+  }
+
+ private:
+  void reserve(size_t bytes) {
+    if (bytes > capacity_) check_memory(source_, bytes - size_, kTooLarge);
+    auto* moved = static_cast<uint8_t*>(std::realloc(memory_, bytes));
+    if (moved == nullptr) throw Error(source_, "does not fit into memory", kTooLarge);
+    memory_ = moved;
+    capacity_ = bytes;
+  }
+
+  std::string source_;
+  uint8_t* memory_ = nullptr;
+  size_t size_ = 0, capacity_ = 0;
+  int64_t count_ = 0;
+  std::vector<int64_t> shape_;
+};
+
+void check_not_empty(const std::string& source, int64_t count) {
+  if (count == 0) throw Error(source, "holds no images", "check the path");
+}
+
+// The rows that the source means of `count` images with these labels: what is left of a set whose images are
+// their own numbers.
+std::vector<int64_t> choose_rows(const Source& source, int64_t count, const Labels& labels) {
+  ImageSet numbers{source.text, at::arange(count).view({count, 1, 1, 1}), labels.labels, labels.class_names};
+  take_part(numbers, source);
+  const auto* number = numbers.pixels.data_ptr<int64_t>();
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < numbers.size(); ++i) rows.push_back(number[numbers.row(i)]);
+  return rows;
+}
+
+// Only the images that the source means, where the reader can tell them apart before it decodes them; else
+// all.
+Labels visit(const Source& source, const Reader& reader, const ReadOptions& options, const Sink& sink) {
+  if (source.whole() || !reader.visit_part) return reader.visit(source.place, options, sink);
+  const Choose choose = [&](int64_t count, const Labels& labels) {
+    return choose_rows(source, count, labels);
+  };
+  return reader.visit_part(source.place, options, choose, sink);
+}
+
+// A file that cannot be held is refused before it is unpacked.
+void check_room(const Source& source, const Reader& reader, const ReadOptions& options) {
+  if (!reader.outline || !source.whole()) return;
+  const Outline outline = reader.outline(source.place);
+  if (outline.shape.empty()) return;
+  const int64_t side = options.size, pixels = side > 0 ? side * side : outline.shape[1] * outline.shape[2];
+  check_memory(source.text, static_cast<uint64_t>(outline.count * outline.shape[0] * pixels), kTooLarge);
+}
+
+ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& options) {
+  check_room(source, reader, options);
+  Collector collector(source.text);
+  Labels labels = visit(source, reader, options, Fitting(source.text, options.size, collector.sink()));
+  check_not_empty(source.text, collector.count());
+  ImageSet set{source.text, collector.take(),       labels.labels, std::move(labels.class_names),
+               {},          std::move(labels.names)};
+  if (!reader.visit_part) take_part(set, source);
+  return set;
+}
+
+// The images that the source means. What is drawn or mapped has its own size still.
+ImageSet open(const Source& source, const ReadOptions& options) {
+  ImageSet set;
+  if (is_drawn(source.place)) {
+    set = draw(parse_world(source.place));
+  } else {
+    const Reader& reader = find_reader(source.place, options);
+    if (!reader.map) return collect(source, reader, options);
+    set = reader.map(source.place);
+  }
+  set.name = source.text;
+  take_part(set, source);
+  return set;
+}
+
+// Counts, shape and labels of a source: from its headers, or block after block of its images.
+Outline make_outline(const Source& source, const Reader& reader, const ReadOptions& options) {
+  Outline outline = reader.outline ? reader.outline(source.place) : Outline{};
+  if (!outline.shape.empty()) {
+    if (options.size > 0) outline.shape = {outline.shape[0], options.size, options.size};
+    return outline;
+  }
+  outline.count = 0;
+  outline.labels =
+      visit(source, reader, options, Fitting(source.text, options.size, [&](const at::Tensor& pixels) {
+              outline.count += pixels.size(0);
+              outline.shape = pixels.sizes().slice(1).vec();
+            }));
+  return outline;
+}
+
+}  // namespace
+
+ImageSet outline_images(const std::string& text, const ReadOptions& options) {
+  check_options(text, options);
+  const Source source = parse_source(text, options.folder);
+  const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place, options);
+  if (reader == nullptr || reader->map) return read_images(text, options);
+  const Outline outline = make_outline(source, *reader, options);
+  check_not_empty(text, outline.count);
+  const at::Tensor zero = at::zeros({1, 1, 1, 1}, at::kByte);  // stands for every pixel
+  ImageSet set{text, zero.expand({outline.count, 1, 1, 1}), outline.labels.labels,
+               outline.labels.class_names};
+  // What was visited in part is the part already.
+  if (reader->outline || !reader->visit_part) take_part(set, source);
+  set.pixels = zero.expand({set.size(), outline.shape[0], outline.shape[1], outline.shape[2]});
+  set.left_out.clear();
+  return set;
+}
+
+ImageSet read_images(const std::string& text, const ReadOptions& options) {
+  check_options(text, options);
+  const Source source = parse_source(text, options.folder);
+  ImageSet set = name_if_out_of_memory(text, kTooLarge, [&] { return open(source, options); });
+  const int64_t size = options.size;
+  const bool points = set.pixels.scalar_type() != at::kByte;  // they have no size
+  if (points || size == 0 || (set.height() == size && set.width() == size)) return set;
+  Collector collector(text);
+  visit_in_blocks(set, Fitting(text, size, collector.sink()));
+  set.pixels = collector.take();
+  set.left_out.clear();
+  return set;
+}
+
+void check_source(const std::string& text, const ReadOptions& options) {
+  check_options(text, options);
+  const Source source = parse_source(text, options.folder);
+  if (!source.exclude.empty()) check_exists(source.exclude, options.folder);
+  if (is_drawn(source.place)) {
+    WorldSource one = parse_world(source.place);
+    one.count = 1;
+    draw(one);
+  } else {
+    find_reader(source.place, options);
+  }
+}
+
+bool is_mapped(const std::string& text, const ReadOptions& options) {
+  const Source source = parse_source(text, options.folder);
+  return !is_drawn(source.place) && find_reader(source.place, options).map != nullptr;
+}
+
+int64_t pack_images(const std::string& text, const std::string& out, const ReadOptions& options) {
+  check_options(text, options);
+  if (!is_packed(out))
+    throw Error(out, "a packed file needs the extension .poem", "call it " + out + ".poem");
+  const Source source = parse_source(text, options.folder);
+  PackedWriter writer(out);
+  int64_t count = 0;
+  const Sink write = Fitting(text, options.size, [&](const at::Tensor& pixels) {
+    writer.add(pixels);
+    count += pixels.size(0);
+  });
+  Labels labels;
+  const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place, options);
+  if (reader && reader->visit && (source.whole() || reader->visit_part)) {
+    labels = visit(source, *reader, options, write);
+    check_not_empty(text, count);
+  } else {
+    const ImageSet set = open(source, options);
+    if (set.pixels.scalar_type() != at::kByte)
+      throw Error(text, "points cannot be packed, only images", "name the source itself");
+    visit_in_blocks(set, write);
+    labels = {set.labels, set.class_names, set.names};
+  }
+  return writer.finish(labels);
+}
+
+}  // namespace poem

@@ -1,0 +1,87 @@
+#include "train/epoch_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace poem {
+namespace {
+
+using nlohmann::json;
+
+json or_null(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
+
+// −|wᵀφ|, the sign it has everywhere; metrics.jsonl has the magnitude too, for its older readers.
+std::optional<double> boundary_score(const std::optional<double>& abs_logit) {
+  return abs_logit ? std::optional<double>(-*abs_logit) : std::nullopt;
+}
+
+// The optional members of MiningDiagnostics under their names.
+template <class Diagnostics, class Function>
+void each_member(Diagnostics& d, Function visit) {
+  visit("pool_abs_logit", d.pool_abs_logit);
+  visit("mined_abs_logit", d.mined_abs_logit);
+  visit("pool_p_outlier", d.pool_p_outlier);
+  visit("mined_p_outlier", d.mined_p_outlier);
+  visit("spread", d.spread);
+  visit("draw_overlap", d.draw_overlap);
+  visit("last_overlap", d.last_overlap);
+}
+
+}  // namespace
+
+json to_json(const MiningDiagnostics& diagnostics) {
+  json j = {{"distinct_images", diagnostics.distinct_images}};
+  each_member(diagnostics, [&](const char* name, const auto& value) { j[name] = or_null(value); });
+  j["pool_boundary_score"] = or_null(boundary_score(diagnostics.pool_abs_logit));
+  j["mined_boundary_score"] = or_null(boundary_score(diagnostics.mined_abs_logit));
+  for (const ClassShare& share : diagnostics.classes)
+    j["classes"].push_back({{"name", share.name}, {"pool", share.pool}, {"mined", share.mined}});
+  return j;
+}
+
+MiningDiagnostics diagnostics_from(const json& j) {
+  MiningDiagnostics diagnostics;
+  j.at("distinct_images").get_to(diagnostics.distinct_images);
+  each_member(diagnostics, [&](const char* name, auto& value) {
+    if (!j.at(name).is_null()) value = j.at(name).get<double>();
+  });
+  for (const json& share : j.value("classes", json::array()))
+    diagnostics.classes.push_back({share.at("name"), share.at("pool"), share.at("mined")});
+  return diagnostics;
+}
+
+json to_json(const EpochReport& r) {
+  return {{"epoch", r.epoch},
+          {"learning_rate", r.learning_rate},
+          {"loss", r.loss},
+          {"classification_loss", r.classification_loss},
+          {"regularisation", r.regularisation},
+          {"id_energy", r.id_energy},
+          {"outlier_energy", or_null(r.outlier_energy)},
+          {"train_accuracy", or_null(r.train_accuracy)},
+          {"validation_accuracy", or_null(r.validation_accuracy)},
+          {"mining", r.mining ? to_json(*r.mining) : json(nullptr)},
+          {"seconds", {{"mine", r.mine_seconds}, {"train", r.train_seconds}, {"queue", r.queue_seconds}}}};
+}
+
+std::string figures_text(const EpochReport& r) {
+  std::string text = fmt::format("loss {:.4f}", r.loss);
+  if (r.train_accuracy) {
+    text += fmt::format("  accuracy {:.1f} %  energy ID {:.2f}", 100 * *r.train_accuracy, r.id_energy);
+  }
+  if (r.outlier_energy) text += fmt::format(", outliers {:.2f}", *r.outlier_energy);
+  if (r.mining && r.mining->mined_abs_logit) {
+    text +=
+        fmt::format("  boundary score mined {:.2f}, pool {:.2f}", *boundary_score(r.mining->mined_abs_logit),
+                    *boundary_score(r.mining->pool_abs_logit));
+  }
+  return text;
+}
+
+std::string to_text(const EpochReport& r, int64_t epochs) {
+  return fmt::format("epoch {:>3}/{}  {}  {:.1f} s", r.epoch, epochs, figures_text(r),
+                     r.mine_seconds + r.train_seconds + r.queue_seconds);
+}
+
+}  // namespace poem

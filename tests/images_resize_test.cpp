@@ -1,0 +1,85 @@
+#include "images/resize.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "encode_images.h"
+#include "poem/crops.h"
+
+namespace poem {
+namespace {
+
+TEST(Fit, LeavesWhatFits) {
+  const at::Tensor images = random_bytes({2, 3, 8, 8}, 1);
+  EXPECT_EQ(fit(images, 8).data_ptr(), images.data_ptr());
+  EXPECT_EQ(fit(images, 0).data_ptr(), images.data_ptr());
+}
+
+TEST(Fit, ShrinksByTheMeanOfEachArea) {
+  const at::Tensor images = random_bytes({2, 3, 12, 12}, 2), small = fit(images, 4);
+  ASSERT_EQ(small.sizes(), at::IntArrayRef({2, 3, 4, 4}));
+  for (int64_t n = 0; n < 2; ++n)
+    for (int64_t c = 0; c < 3; ++c)
+      for (int64_t y = 0; y < 4; ++y)
+        for (int64_t x = 0; x < 4; ++x) {
+          double sum = 0;
+          for (int64_t i = 0; i < 9; ++i) sum += images[n][c][3 * y + i / 3][3 * x + i % 3].item<int>();
+          EXPECT_EQ(small[n][c][y][x].item<int>(), static_cast<int>(std::floor(sum / 9 + 0.5)));
+        }
+}
+
+// Sides that do not divide: repeating each pixel as often as the shorter side has pixels afterwards makes
+// every pixel of the small image a whole block of the fine one.
+TEST(Fit, AveragesExactAreasAtEveryRatio) {
+  for (const auto& [height, width, size] :
+       {std::tuple<int64_t, int64_t, int64_t>{5, 5, 3}, {7, 10, 4}, {10, 7, 4}, {9, 31, 8}}) {
+    const at::Tensor images = random_bytes({2, 3, height, width}, height), small = fit(images, size);
+    const int64_t shorter = std::min(height, width);
+    const int64_t rows = height * size / shorter, columns = width * size / shorter;
+    const at::Tensor fine = images.to(at::kDouble).repeat_interleave(rows, 2).repeat_interleave(columns, 3);
+    const at::Tensor mean = at::avg_pool2d(fine, {height, width});
+    ASSERT_EQ(mean.sizes(), at::IntArrayRef({2, 3, rows, columns}));
+    const at::Tensor centre = mean.narrow(2, (rows - size) / 2, size).narrow(3, (columns - size) / 2, size);
+    EXPECT_TRUE(small.equal((centre + 0.5 + 1e-9).floor().to(at::kByte)));
+  }
+}
+
+TEST(Fit, GivesTheSameBytesAsACutOfSquareImages) {
+  const ImageSet images{"noise", random_bytes({3, 3, 50, 50}, 5), {}, {}};
+  const std::vector<Crop> crops = {{0, 1}, {1, 2}, {2, 3}};
+  EXPECT_TRUE(fit(images.pixels, 32).equal(cut(images, crops.data(), 3, plain(32))));
+}
+
+TEST(Fit, CutsTheCentreOfTheLongerSide) {
+  const at::Tensor wide = random_bytes({1, 3, 4, 9}, 3);
+  EXPECT_TRUE(fit(wide, 4).equal(wide.narrow(3, 2, 4)));
+  const at::Tensor tall = wide.transpose(2, 3).contiguous();
+  EXPECT_TRUE(fit(tall, 4).equal(tall.narrow(2, 2, 4)));
+  // Shrinking and cutting: 4×12 → 2×6 → its middle 2×2.
+  const at::Tensor long_one = random_bytes({1, 1, 4, 12}, 4);
+  EXPECT_TRUE(fit(long_one, 2).equal(fit(long_one.narrow(3, 4, 4).contiguous(), 2)));
+}
+
+TEST(Fit, GrowsBilinearly) {
+  const at::Tensor two = at::tensor({0, 100, 40, 200}, at::kByte).view({1, 1, 2, 2}), four = fit(two, 4);
+  // Pixel centres of the large image lie at −0.25, 0.25, 0.75, 1.25 of the small one, held at its borders.
+  const double weight[4] = {0, 0.25, 0.75, 1};
+  for (int y = 0; y < 4; ++y)
+    for (int x = 0; x < 4; ++x) {
+      const double top = 100 * weight[x], bottom = 40 + 160 * weight[x];
+      EXPECT_EQ(four[0][0][y][x].item<int>(), std::floor(top + (bottom - top) * weight[y] + 0.5));
+    }
+}
+
+TEST(Fit, KeepsConstantImagesAtEverySize) {
+  for (const int value : {0, 1, 254, 255})
+    for (int64_t size = 1; size < 12; ++size)
+      EXPECT_TRUE(fit(at::full({1, 3, 5, 7}, value, at::kByte), size).eq(value).all().item<bool>());
+}
+
+}  // namespace
+}  // namespace poem

@@ -1,0 +1,88 @@
+#include "readers/decode.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "encode_images.h"
+#include "expect_error.h"
+
+namespace poem {
+namespace {
+
+// A ramp: smooth, so that JPEG keeps it within a few levels.
+at::Tensor ramp(int64_t height, int64_t width, int64_t channels) {
+  const at::Tensor y = at::arange(height).view({-1, 1, 1}), x = at::arange(width).view({1, -1, 1}),
+                   c = at::arange(channels).view({1, 1, -1});
+  return (y * 5 + x * 3 + c * 40 + 10).clamp(0, 255).to(at::kByte);
+}
+
+double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+TEST(DecodePng, IsExactForEveryColourType) {
+  for (const int64_t channels : {1, 2, 3, 4}) {
+    const at::Tensor rows = random_bytes({5, 7, channels}, channels);
+    const at::Tensor image = decode_image("a.png", encode_png(rows));
+    ASSERT_EQ(image.sizes(), at::IntArrayRef({3, 5, 7}));
+    ASSERT_TRUE(image.is_contiguous());
+    // Grey repeats; alpha is dropped and leaves the colours as they are.
+    const at::Tensor colours = channels < 3 ? rows.narrow(2, 0, 1).expand({5, 7, 3}) : rows.narrow(2, 0, 3);
+    EXPECT_TRUE(image.permute({1, 2, 0}).equal(colours)) << channels;
+  }
+}
+
+TEST(DecodePng, RefusesAnyTruncationAndDamage) {
+  const std::string good = encode_png(random_bytes({9, 6, 3}, 1));
+  for (size_t size = 0; size < good.size(); size += 3)
+    expect_error([&] { decode_image("a.png", good.substr(0, size)); },
+                 {"a.png", "cannot be decoded", "(replace the file)"});
+  std::string damaged = good;
+  damaged[good.size() / 2] ^= 0x10;
+  expect_error([&] { decode_image("a.png", damaged); }, {"a.png", "cannot be decoded"});
+}
+
+TEST(DecodeJpeg, IsCloseForGreyAndRgb) {
+  for (const int64_t channels : {1, 3}) {
+    const at::Tensor rows = ramp(16, 24, channels);
+    const at::Tensor image = decode_image("a.jpg", encode_jpeg(rows));
+    ASSERT_EQ(image.sizes(), at::IntArrayRef({3, 16, 24}));
+    EXPECT_LE(largest_difference(image.permute({1, 2, 0}), rows.expand({16, 24, 3})), 3);
+  }
+}
+
+TEST(DecodeJpeg, ConvertsCmykOfBothConventions) {
+  const at::Tensor inks = ramp(16, 16, 4), light = inks.to(at::kDouble), dark = 255 - light;
+  const auto mix = [](const at::Tensor& t) { return t.narrow(2, 0, 3) * t.narrow(2, 3, 1) / 255; };
+  const at::Tensor adobe = decode_image("a.jpg", encode_jpeg(inks, true)).permute({1, 2, 0});
+  const at::Tensor plain = decode_image("a.jpg", encode_jpeg(inks, false)).permute({1, 2, 0});
+  EXPECT_LE(largest_difference(adobe, mix(light)), 5);
+  EXPECT_LE(largest_difference(plain, mix(dark)), 5);
+}
+
+TEST(DecodeJpeg, RefusesDataThatEndsEarly) {
+  // Noise, so that the pixels take most of the file; libjpeg alone would fill the rest with grey.
+  const std::string good = encode_jpeg(random_bytes({32, 32, 3}, 2));
+  for (size_t size = 2; size < good.size() - 2; size += 97)
+    expect_error([&] { decode_image("a.jpg", good.substr(0, size)); },
+                 {"a.jpg", "cannot be decoded", "(replace the file)"});
+  expect_error([&] { decode_image("a.jpg", good.substr(0, good.size() / 2) + "\xff\xd9"); },
+               {"cannot be decoded"});
+}
+
+TEST(DecodeImage, GoesByContent) {
+  const at::Tensor rows = random_bytes({4, 4, 3}, 3);
+  EXPECT_TRUE(decode_image("png named.jpg", encode_png(rows)).permute({1, 2, 0}).equal(rows));
+  expect_error([] { decode_image("a.png", ""); }, {"a.png", "empty"});
+  expect_error([] { decode_image("a.png", "GIF89a"); }, {"a.png", "neither JPEG, PNG, WebP nor BMP"});
+}
+
+TEST(IsImageName, IgnoresCase) {
+  for (const char* name : {"a.jpg", "b.JPEG", "c/d.PnG", "x.y.JPG", "e.webp", "f.Bmp"})
+    EXPECT_TRUE(is_image_name(name)) << name;
+  for (const char* name : {"jpg", ".png", "a.gif", "a.png.txt", ""})
+    EXPECT_FALSE(is_image_name(name)) << name;
+}
+
+}  // namespace
+}  // namespace poem
