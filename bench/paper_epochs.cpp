@@ -21,7 +21,7 @@ Config paper_config(const PaperEpochs& settings) {
   config.mining.pool = kPool;
   config.mining.select = kMined;
   config.posterior.scale = 20;
-  config.queue.features = settings.queue;
+  config.queue.features = settings.queue == "fresh" ? QueueFeatures::kFresh : QueueFeatures::kStored;
   config.train.epochs = settings.epochs;
   config.train.learning_rate = 0.01;
   config.train.deterministic = settings.deterministic;
@@ -98,7 +98,7 @@ double run_paper_epochs(const PaperEpochs& settings, at::Device device,
   const Config config = paper_config(settings);
   const TrainingData data = random_data(config);
   Trainer trainer(config, data, device);
-  if (!trainer.run(report, [] {})) throw Interrupted();
+  while (!trainer.done()) report(trainer.run_epoch());
   return common_choice(trainer, data, device);
 }
 

@@ -73,7 +73,10 @@ POEM_BENCH(step) {
   BareLoop bare(config, data);
   compare(
       "demo network, epoch of 10 steps / bare forward, backward, SGD",
-      [&] { Trainer(config, data, at::kCPU).run([](const EpochReport&) {}, [] {}); },
+      [&] {
+        Trainer trainer(config, data, at::kCPU);
+        while (!trainer.done()) trainer.run_epoch();
+      },
       [&] {
         for (int64_t i = 0; i < kBatches; ++i) bare.step(i);
       },

@@ -73,7 +73,7 @@ TEST(InterruptsDeathTest, TheSecondOneEndsTheProgram) {
   for (const int signal : {SIGINT, SIGTERM}) {
     EXPECT_EXIT(
         {
-          catch_interrupts(OnInterrupt::kSave);
+          catch_interrupts();
           std::raise(signal);
           std::raise(signal);
         },

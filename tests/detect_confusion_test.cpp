@@ -100,26 +100,26 @@ class Judged : public ::testing::Test {
     id = draw_world("test", 40, 1);
     detector.class_names = id.class_names;
     ood = {{"digits, drawn", draw_world("digits", 9, 1)}};
-    for (int64_t i = 0; i < 9; ++i) ood[0].second.names.add("a,\"" + std::to_string(i) + "\".png");
+    for (int64_t i = 0; i < 9; ++i) ood[0].images.names.add("a,\"" + std::to_string(i) + "\".png");
     const at::Tensor scores = detector.scores(id);
     detector.threshold = scores.median().item<float>();
   }
   Detector detector;
   ImageSet id;
-  std::vector<std::pair<std::string, ImageSet>> ood;
+  std::vector<TestSet> ood;
 };
 
 TEST_F(Judged, KeptAndRejectedAreThoseOfTheVerdicts) {
   for (const std::vector<std::shared_ptr<Score>>& scores :
        {std::vector<std::shared_ptr<Score>>{make_score("msp"), detector.score}, {detector.score}}) {
-    const Results results = evaluate(detector, scores, id, ood).back();
+    const Results results = evaluate(detector, scores, {id, ood}).back();
     ASSERT_TRUE(results.at_threshold);
     int64_t known = 0;
     for (const Verdict& verdict : detector.judge(id)) known += verdict.known;
     EXPECT_EQ(results.at_threshold->sets[0].kept, known);
     EXPECT_EQ(results.at_threshold->sets[0].rejected, 40 - known);
     known = 0;
-    for (const Verdict& verdict : detector.judge(ood[0].second)) known += verdict.known;
+    for (const Verdict& verdict : detector.judge(ood[0].images)) known += verdict.known;
     EXPECT_EQ(results.at_threshold->sets[1].kept, known);
     EXPECT_EQ(results.at_threshold->sets[1].rejected, 9 - known);
     ASSERT_TRUE(results.confusion);
@@ -128,21 +128,21 @@ TEST_F(Judged, KeptAndRejectedAreThoseOfTheVerdicts) {
       right += static_cast<double>(results.confusion->images[label][label]);
     EXPECT_DOUBLE_EQ(right / 40, *results.id_accuracy);
   }
-  EXPECT_FALSE(evaluate(detector, {make_score("msp")}, id, ood)[0].at_threshold)
+  EXPECT_FALSE(evaluate(detector, {make_score("msp")}, {id, ood})[0].at_threshold)
       << "the threshold of another score";
   detector.threshold.reset();
-  EXPECT_FALSE(evaluate(detector, {detector.score}, id, ood)[0].at_threshold);
+  EXPECT_FALSE(evaluate(detector, {detector.score}, {id, ood})[0].at_threshold);
 }
 
 TEST_F(Judged, EveryImageHasItsLine) {
   const std::vector<std::shared_ptr<Score>> scores = {make_score("msp"), detector.score};
-  const auto sets = score_sets(detector, scores, id, ood);
-  const std::string csv = scores_csv(sets, detector, scores, id, ood);
+  const auto sets = score_sets(detector, scores, {id, ood});
+  const std::string csv = scores_csv(sets, detector, scores, {id, ood});
   std::istringstream lines(csv);
   std::string line;
   std::getline(lines, line);
   EXPECT_EQ(line, "set,name,class,predicted,verdict,msp,energy");
-  const std::vector<Verdict> known = detector.judge(id), unknown = detector.judge(ood[0].second);
+  const std::vector<Verdict> known = detector.judge(id), unknown = detector.judge(ood[0].images);
   for (int64_t i = 0; i < 49; ++i) {
     std::getline(lines, line);
     const Verdict& verdict = i < 40 ? known[i] : unknown[i - 40];
@@ -158,7 +158,7 @@ TEST_F(Judged, EveryImageHasItsLine) {
   }
   EXPECT_FALSE(std::getline(lines, line));
   const std::string other =
-      scores_csv(score_sets(detector, {scores[0]}, id, ood), detector, {scores[0]}, id, ood);
+      scores_csv(score_sets(detector, {scores[0]}, {id, ood}), detector, {scores[0]}, {id, ood});
   EXPECT_EQ(other.find("known"), std::string::npos) << "a verdict by another score";
 }
 

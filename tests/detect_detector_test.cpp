@@ -245,7 +245,7 @@ TEST(Evaluate, EqualsADirectComputation) {
   const ImageSet id = draw_world("test", 60, 2), digits = draw_world("digits", 30, 2),
                  scenes = draw_world("scenes", 25, 2);
   for (const char* score : {"energy", "msp"}) {
-    const Results results = evaluate(detector, score, id, {{"digits", digits}, {"scenes", scenes}});
+    const Results results = evaluate(detector, score, {id, {{"digits", digits}, {"scenes", scenes}}});
     ASSERT_EQ(results.sets.size(), 2u);
     detector.score = make_score(score);
     const at::Tensor logits = detector.logits(id);
@@ -275,7 +275,7 @@ TEST(Evaluate, ImagesWithoutLabelsGiveNoAccuracy) {
   ImageSet id = draw_world("test", 20, 2);
   id.labels.reset();
   EXPECT_FALSE(
-      evaluate(small_detector(), "energy", id, {{"digits", draw_world("digits", 10, 2)}}).id_accuracy);
+      evaluate(small_detector(), "energy", {id, {{"digits", draw_world("digits", 10, 2)}}}).id_accuracy);
 }
 
 TEST(Evaluate, ALabelTheDetectorDoesNotKnowIsAnError) {
@@ -284,7 +284,7 @@ TEST(Evaluate, ALabelTheDetectorDoesNotKnowIsAnError) {
   id.labels[7] = 8;
   expect_error(
       [&] {
-        evaluate(small_detector(), "energy", id, {{"digits", draw_world("digits", 10, 2)}});
+        evaluate(small_detector(), "energy", {id, {{"digits", draw_world("digits", 10, 2)}}});
       },
       {"has label 8", "knows 8 classes"});
 }
@@ -294,21 +294,21 @@ TEST(Evaluate, TheOrderOfTheTestClassesDoesNotMatter) {
   ImageSet turned = id;  // the same images, their classes listed backwards
   std::reverse(turned.class_names.begin(), turned.class_names.end());
   turned.labels = 7 - id.labels;
-  const std::vector<std::pair<std::string, ImageSet>> ood = {{"digits", draw_world("digits", 10, 2)}};
+  const std::vector<TestSet> ood = {{"digits", draw_world("digits", 10, 2)}};
   const Detector detector = small_detector();
-  EXPECT_EQ(*evaluate(detector, "energy", turned, ood).id_accuracy,
-            *evaluate(detector, "energy", id, ood).id_accuracy);
+  EXPECT_EQ(*evaluate(detector, "energy", {turned, ood}).id_accuracy,
+            *evaluate(detector, "energy", {id, ood}).id_accuracy);
 }
 
 TEST(CheckFits, MatchesClassesByNameAndUnnamedLabelsByPosition) {
   ImageSet id{"test/", at::zeros({2, 3, 4, 4}, at::kByte), at::tensor({0, 1}, at::kLong), {"fish", "tree"}};
-  check_fits(3, {"boat", "fish", "tree"}, id, {});
-  expect_error([&] { check_fits(3, {"boat", "fish"}, id, {}); }, {"test/", "'tree'", "boat and fish"});
-  check_fits(3, {"0", "1"}, id, {});  // the detector has no names
+  check_fits(3, {"boat", "fish", "tree"}, {id, {}});
+  expect_error([&] { check_fits(3, {"boat", "fish"}, {id, {}}); }, {"test/", "'tree'", "boat and fish"});
+  check_fits(3, {"0", "1"}, {id, {}});  // the detector has no names
   id.class_names = {"0", "1"};
-  check_fits(3, {"boat", "fish"}, id, {});
-  expect_error([&] { check_fits(3, {"boat"}, id, {}); }, {"has label 1", "knows 1 classes"});
-  expect_error([&] { check_fits(1, {"boat", "fish"}, id, {}); }, {"3 channels", "takes 1"});
+  check_fits(3, {"boat", "fish"}, {id, {}});
+  expect_error([&] { check_fits(3, {"boat"}, {id, {}}); }, {"has label 1", "knows 1 classes"});
+  expect_error([&] { check_fits(1, {"boat", "fish"}, {id, {}}); }, {"3 channels", "takes 1"});
 }
 
 }  // namespace

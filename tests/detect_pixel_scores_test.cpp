@@ -34,14 +34,14 @@ ImageSet noise(int64_t count, uint64_t seed) {
 
 // A small perceptron, as it is with one output beyond the classes; in float64 where differences are taken.
 Detector small_detector(at::ScalarType type = at::kFloat, uint64_t seed = 3,
-                        const std::string& head = "linear") {
+                        HeadKind head = HeadKind::kLinear) {
   NetworkSpec spec;
   spec.name = "mlp";
   spec.hidden = {6, 5};
   spec.pixels = kSide * kSide;
   spec.head = head;
   spec.components = 2;
-  spec.classes = kClasses + (head == "density" ? 2 : 1);
+  spec.classes = kClasses + (head == HeadKind::kDensity ? 2 : 1);
   Detector detector{make_network(spec, seed), make_score("energy"), 0.5, {"a", "b", "c"}, kSide};
   for (auto& [name, tensor] : detector.network->parameters()) tensor.set_data(tensor.to(type) * 2);
   detector.network->train(false);
@@ -240,7 +240,7 @@ TEST(Mahalanobis, TellsImagesFromAttackedOnes) {
   })[0];
   ImageSet attacked = images;
   attacked.pixels = (images.pixels + 0.05 * 255 * gradient.sign()).clamp(0, 255).to(at::kByte);
-  const Results results = evaluate(detector, {detector.score}, images, {{"attacked", attacked}})[0];
+  const Results results = evaluate(detector, {detector.score}, {images, {{"attacked", attacked}}})[0];
   EXPECT_GT(results.mean.auroc, 0.5);
 }
 
@@ -292,7 +292,8 @@ TEST(Evaluate, OneForwardPassServesAllScoresOfFeatures) {
   const auto scores = fit_scores(names, detector, id_images());
   EXPECT_EQ(network->count, 150);  // the training images once
   network->count = 0;
-  EXPECT_EQ(evaluate(detector, scores, noise(20, 4), {{"x", noise(10, 5)}, {"y", noise(7, 6)}}).size(), 15u);
+  EXPECT_EQ(evaluate(detector, scores, {noise(20, 4), {{"x", noise(10, 5)}, {"y", noise(7, 6)}}}).size(),
+            15u);
   EXPECT_EQ(network->count, 37);
 }
 
@@ -310,7 +311,7 @@ TEST(FitScores, AshAndScaleNeedNoImages) {
 
 // Scores of features do not see the densities of pixels that CCU's network appends to them.
 TEST(FitScores, OfFeaturesAreThoseOfTheClassifierInsideCcu) {
-  const Detector plain = small_detector(), ccu = small_detector(at::kFloat, 3, "density");
+  const Detector plain = small_detector(), ccu = small_detector(at::kFloat, 3, HeadKind::kDensity);
   const std::vector<std::string> names = {"knn", "ssd", "mds", "rmds"};
   const auto expected = fit_scores(names, plain, id_images()), got = fit_scores(names, ccu, id_images());
   const ImageSet images = noise(20, 4);
@@ -367,8 +368,8 @@ TEST(Evaluate, ScoringASetChangesNoScoreAndNoFigureOfAnother) {
   const ImageSet id = noise(20, 4), clean = noise(15, 5);
   ImageSet poison = noise(15, 5);
   poison.pixels.fill_(255);
-  const auto first = evaluate(detector, scores, id, {{"a", clean}, {"b", clean}});
-  const auto second = evaluate(detector, scores, id, {{"a", clean}, {"b", poison}});
+  const auto first = evaluate(detector, scores, {id, {{"a", clean}, {"b", clean}}});
+  const auto second = evaluate(detector, scores, {id, {{"a", clean}, {"b", poison}}});
   for (size_t i = 0; i < scores.size(); ++i) {
     const OodMetrics &one = first[i].sets[0].metrics, &two = second[i].sets[0].metrics;
     EXPECT_EQ(one.auroc, two.auroc) << all[i];
@@ -437,7 +438,7 @@ TEST(Evaluate, OutputsBeyondTheClassesAreNoClasses) {
   const ImageSet images = noise(30, 4);
   EXPECT_EQ(detector.logits(images).size(1), kClasses);
   for (const Verdict& verdict : detector.judge(images)) EXPECT_LT(verdict.label, kClasses);
-  const Results results = evaluate(detector, "energy", images, {{"x", noise(5, 5)}});
+  const Results results = evaluate(detector, "energy", {images, {{"x", noise(5, 5)}}});
   const at::Tensor labels = detector.logits(images).argmax(1);
   EXPECT_DOUBLE_EQ(*results.id_accuracy, (labels == images.labels).to(at::kDouble).mean().item<double>());
 }

@@ -23,7 +23,7 @@ at::Tensor cloud(uint64_t key, int64_t rows, double centre) {
   return features;
 }
 
-const FeatureMiningSettings kSettings;
+const PosteriorSettings kSettings;
 
 TEST(MineFeatures, OrdersThePoolByTheBoundaryScoreOfTheDraw) {
   const at::Tensor id = cloud(1, 300, -1), outliers = cloud(2, 200, 1);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -59,7 +60,32 @@ std::vector<int64_t> brute_force(const std::vector<Crop>& pool, const std::vecto
 }
 
 MiningTask task(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image = 0) {
-  return {pool, select, max_per_image, nullptr, nullptr, 7, 0};
+  MiningTask task;
+  task.pool = pool;
+  task.settings.select = select;
+  task.settings.max_per_image = max_per_image;
+  task.seed = 7;
+  return task;
+}
+
+// Takes features in blocks of 2,000 crops.
+using Features = std::function<at::Tensor(const Crop*, int64_t)>;
+FeatureWalk walk(const Features& features) {
+  return [features](const std::vector<Crop>& crops, const FeatureVisit& visit) {
+    const auto size = static_cast<int64_t>(crops.size());
+    for (int64_t first = 0; first < size; first += 2000)
+      visit(first, features(&crops[first], std::min<int64_t>(2000, size - first)));
+  };
+}
+
+MiningTask task(const std::vector<Crop>& pool, int64_t select, const Features& features,
+                const Posterior* posterior, uint64_t seed, int64_t epoch) {
+  MiningTask with_features = task(pool, select);
+  with_features.network.features = walk(features);
+  with_features.posterior = posterior;
+  with_features.seed = seed;
+  with_features.epoch = epoch;
+  return with_features;
 }
 
 TEST(Mine, EqualsAFullSort) {
@@ -104,8 +130,8 @@ TEST(Mine, AShareIsTakenAtRandomFromTheRest) {
   double sum = 0;
   for (int64_t epoch = 0; epoch < 200; ++epoch) {
     MiningTask half = task(pool, 100);
-    half.random = 0.5;
-    half.skip = 0.1;  // ranks 0 to 99 are passed over, also by chance
+    half.settings.random = 0.5;
+    half.settings.skip = 0.1;  // ranks 0 to 99 are passed over, also by chance
     half.epoch = epoch;
     const auto chosen = indices(pool, mine(miner, half, {}).crops);
     ASSERT_EQ(chosen.size(), 100u);
@@ -183,7 +209,7 @@ TEST(RandomMiner, IsUniformAndAFunctionOfSeedAndEpoch) {
   const auto miner = make_miner("random");
   EXPECT_FALSE(miner->uses_posterior());
   const auto chosen = [&](uint64_t seed, int64_t epoch) {
-    return indices(pool, mine(*miner, {pool, 10, 0, nullptr, nullptr, seed, epoch}, {}).crops);
+    return indices(pool, mine(*miner, task(pool, 10, nullptr, nullptr, seed, epoch), {}).crops);
   };
   EXPECT_EQ(chosen(1, 2), chosen(1, 2));
   EXPECT_NE(chosen(1, 2), chosen(1, 3));
@@ -238,7 +264,7 @@ TEST(ThompsonMiner, MinesWhatLiesNearestTheBoundary) {
   const std::vector<Crop> pool = numbered(4500);  // more than two blocks
   const auto miner = make_miner("thompson");
   EXPECT_TRUE(miner->uses_posterior());
-  const Mined mined = mine(*miner, {pool, 300, 0, made_up, &posterior, 1, 0}, {});
+  const Mined mined = mine(*miner, task(pool, 300, made_up, &posterior, 1, 0), {});
 
   std::vector<float> rank;
   double pool_sum = 0;
@@ -272,8 +298,8 @@ TEST(PosteriorMiners, SeeTheFeaturesAloneAndNotWhatFollowsThem) {
   };
   for (const char* name : {"thompson", "mean"}) {
     const auto miner = make_miner(name);
-    EXPECT_EQ(indices(pool, mine(*miner, {pool, 40, 0, wider, &posterior, 3, 8}, {}).crops),
-              indices(pool, mine(*miner, {pool, 40, 0, made_up, &posterior, 3, 8}, {}).crops))
+    EXPECT_EQ(indices(pool, mine(*miner, task(pool, 40, wider, &posterior, 3, 8), {}).crops),
+              indices(pool, mine(*miner, task(pool, 40, made_up, &posterior, 3, 8), {}).crops))
         << name;
   }
 }
@@ -284,7 +310,7 @@ TEST(ThompsonMiner, DrawsAnewEveryEpochAndSeed) {
   const std::vector<Crop> pool = numbered(500);
   const auto miner = make_miner("thompson");
   const auto chosen = [&](uint64_t seed, int64_t epoch) {
-    return indices(pool, mine(*miner, {pool, 50, 0, made_up, &prior, seed, epoch}, {}).crops);
+    return indices(pool, mine(*miner, task(pool, 50, made_up, &prior, seed, epoch), {}).crops);
   };
   EXPECT_EQ(chosen(1, 0), chosen(1, 0));
   EXPECT_NE(chosen(1, 0), chosen(1, 1));
@@ -294,7 +320,7 @@ TEST(ThompsonMiner, DrawsAnewEveryEpochAndSeed) {
 TEST(ThompsonMiner, TheFirstDrawIsThatOfTheWeightsStream) {
   const Posterior posterior = concentrated({1, 1, 1, 1, 1, 1}, 0.5);
   const std::vector<Crop> pool = numbered(100);
-  const PoolScores scores = make_miner("thompson")->score({pool, 10, 0, made_up, &posterior, 3, 8});
+  const PoolScores scores = make_miner("thompson")->score(task(pool, 10, made_up, &posterior, 3, 8));
   Stream stream(3, "weights", 8);
   const at::Tensor w = posterior.draw(stream), second = posterior.draw(stream);
   for (int64_t i = 0; i < 100; ++i) {
@@ -319,7 +345,7 @@ TEST(ThompsonMiner, SpreadIsTheStandardDeviationUnderThePosterior) {
   double sum = 0;
   constexpr int kEpochs = 200;
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
-    sum += miner->score({pool, 10, 0, made_up, &posterior, 1, epoch}).spread.value();
+    sum += miner->score(task(pool, 10, made_up, &posterior, 1, epoch)).spread.value();
   }
   // The standard deviation of 8 normal draws is on average c₄(8) = 0.9650 of the true one.
   EXPECT_NEAR(sum / kEpochs / expected, 0.9650, 0.02);
@@ -339,13 +365,13 @@ TEST(MeanMiner, ChoosesByThePosteriorsMeanAndTellsHowMuchADrawWouldMatter) {
   }
   const auto miner = make_miner("mean");
   EXPECT_TRUE(miner->uses_posterior());
-  const Mined mined = mine(*miner, {pool, 40, 0, made_up, &posterior, 1, 0}, {});
+  const Mined mined = mine(*miner, task(pool, 40, made_up, &posterior, 1, 0), {});
   EXPECT_EQ(indices(pool, mined.crops), brute_force(pool, rank, 40, 0));
-  const Mined drawn = mine(*make_miner("thompson"), {pool, 40, 0, made_up, &posterior, 1, 0}, {});
+  const Mined drawn = mine(*make_miner("thompson"), task(pool, 40, made_up, &posterior, 1, 0), {});
   EXPECT_DOUBLE_EQ(*mined.diagnostics.spread, *drawn.diagnostics.spread);
   EXPECT_GT(*mined.diagnostics.draw_overlap, 0);
   EXPECT_LT(*mined.diagnostics.draw_overlap, 1);
-  EXPECT_EQ(indices(pool, mine(*miner, {pool, 40, 0, made_up, &posterior, 2, 7}, {}).crops),
+  EXPECT_EQ(indices(pool, mine(*miner, task(pool, 40, made_up, &posterior, 2, 7), {}).crops),
             indices(pool, mined.crops));  // neither seed nor epoch matter
 }
 
@@ -353,7 +379,7 @@ TEST(MeanMiner, TakesChanceForThePriorsMeanAndNotTheFirstOfThePool) {
   const Posterior prior(Statistics(kFeatures), {});
   const std::vector<Crop> pool = numbered(500);
   const auto chosen = [&](uint64_t seed) {
-    return indices(pool, mine(*make_miner("mean"), {pool, 100, 0, made_up, &prior, seed, 0}, {}).crops);
+    return indices(pool, mine(*make_miner("mean"), task(pool, 100, made_up, &prior, seed, 0), {}).crops);
   };
   const std::vector<int64_t> one = chosen(1);
   EXPECT_NE(one, chosen(2));
@@ -362,10 +388,11 @@ TEST(MeanMiner, TakesChanceForThePriorsMeanAndNotTheFirstOfThePool) {
 }
 
 MiningTask scored(const std::vector<Crop>& pool, int64_t select, double skip) {
-  MiningTask task{pool, select, 0, made_up, nullptr, 1, 0, skip, {}, {}};
-  task.logits = [](const at::Tensor& features) { return features.narrow(1, 0, 3); };
-  task.id_score = [](const at::Tensor& features) { return features.select(1, 4); };
-  return task;
+  MiningTask scored = task(pool, select, made_up, nullptr, 1, 0);
+  scored.settings.skip = skip;
+  scored.network.logits = [](const at::Tensor& features) { return features.narrow(1, 0, 3); };
+  scored.network.id_score = [](const at::Tensor& features) { return features.select(1, 4); };
+  return scored;
 }
 
 TEST(GreedyMiner, TakesWhatLooksMostLikeIdAfterTheSkippedShare) {
@@ -395,12 +422,12 @@ TEST(GreedyMiner, TakesTheRightOnesWhereAllAreCertain) {
   const std::vector<Crop> pool = numbered(400);
   const auto gap = [](int64_t image) { return 20 + 0.1 * static_cast<double>(image * 77 % 400); };
   MiningTask task = scored(pool, 30, 0.125);
-  task.features = [&](const Crop* crops, int64_t count) {
+  task.network.features = walk([&](const Crop* crops, int64_t count) {
     const at::Tensor outputs = at::zeros({count, 4});
     for (int64_t i = 0; i < count; ++i) outputs[i][3] = gap(crops[i].image);
     return outputs;
-  };
-  task.id_score = [](const at::Tensor& z) {
+  });
+  task.network.id_score = [](const at::Tensor& z) {
     return (*make_score("reject"))({z.narrow(1, 0, 3), z.narrow(1, 3, 1), {}, {}, nullptr});
   };
   std::vector<std::pair<double, int64_t>> order;  // by 1 − p(K+1), in float64

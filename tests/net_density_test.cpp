@@ -25,7 +25,7 @@ NetworkSpec spec() {
   s.channels = 2;
   s.pixels = 4;
   s.mean = s.std = {100, 100};
-  s.head = "density";
+  s.head = HeadKind::kDensity;
   s.components = 4;
   s.density_rate = 1e-3;
   s.classes = kClasses + 2;
@@ -98,7 +98,7 @@ TEST(Density, OutputsAreTheMixedProbabilitiesAndTheDensities) {
   const at::Tensor out = network->logits(features);
   ASSERT_EQ(out.size(1), kClasses + 2);
   NetworkSpec plain = spec();
-  plain.head = "linear";
+  plain.head = HeadKind::kLinear;
   plain.classes = kClasses;
   const auto inner = make_network(plain, 3);  // the same draws
   EXPECT_TRUE(at::equal(features.narrow(1, 0, network->feature_count()), inner->features(x)));
@@ -202,9 +202,9 @@ TEST(Density, SurvivesAFile) {
 
 TEST(Projection, IsTwoLayersAfterTheSameBackbone) {
   NetworkSpec s = spec();
-  s.head = "linear";
+  s.head = HeadKind::kLinear;
   const auto plain = make_network(s, 3);
-  s.head = "projection";
+  s.head = HeadKind::kProjection;
   s.classes = 16;
   const auto projected = make_network(s, 3);
   const at::Tensor x = images(5, 6, 115, 12);

@@ -159,7 +159,7 @@ TEST(Network, RefusesWhatCannotBeBuilt) {
   spec.std[1] = 0;
   EXPECT_EQ(error_of(spec), "network.std: contains 0 (give positive values)");
   spec = wideresnet(10, 1);
-  spec.init = "authors";
+  spec.init = Initialisation::kAuthors;
   EXPECT_EQ(
       error_of(spec),
       "network.init: 'authors' is not an initialisation of wideresnet (known: he, and authors for densenet)");
@@ -220,7 +220,7 @@ TEST(Network, StartsFromTheDocumentedDistributions) {
   EXPECT_NEAR(deviation(he.at("block1.layer1.conv2.weight")) / std::sqrt(2.0 / (9 * 12)), 1,
               5 / std::sqrt(2.0 * 5184));
   NetworkSpec spec = densenet(100);
-  spec.init = "authors";
+  spec.init = Initialisation::kAuthors;
   const auto authors = by_name(make_network(spec, 1)->parameters());
   EXPECT_NEAR(deviation(authors.at("block3.layer16.conv1.weight")) / std::sqrt(2.0 / 16), 1,
               5 / std::sqrt(2.0 * 330 * 48));

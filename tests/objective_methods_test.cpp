@@ -140,7 +140,7 @@ TEST(Sofl, OutliersKeepTheirRejectClassOrDrawOne) {
 TEST(Ccu, IsTheLossOfThePaperWithLambdaOne) {
   Case c("ccu");
   ASSERT_EQ(c.objective->outputs(kClasses), kClasses + 2);
-  EXPECT_EQ(c.objective->head(), "density");
+  EXPECT_EQ(c.objective->head(), HeadKind::kDensity);
   double in = 0, out = 0;
   for (int64_t i = 0; i < 12; ++i) {
     const auto z = row_of(c.id, i);

@@ -10,8 +10,15 @@
 namespace poem {
 namespace {
 
-constexpr TargetSettings kIid{3, 0.5, TargetNoise::kIid};
-constexpr TargetSettings kSingle{3, 0.5, TargetNoise::kSingle};
+PosteriorSettings with(double target, double noise_variance, TargetNoise noise = TargetNoise::kIid) {
+  PosteriorSettings settings;
+  settings.target = target;
+  settings.noise_variance = noise_variance;
+  settings.target_noise = noise;
+  return settings;
+}
+
+const PosteriorSettings kIid = with(3, 0.5), kSingle = with(3, 0.5, TargetNoise::kSingle);
 
 TEST(TargetLogits, IidNoiseHasItsMoments) {
   constexpr int64_t kCount = 100000;
@@ -48,21 +55,14 @@ TEST(TargetLogits, SingleNoiseIsOneNumberForEver) {
 }
 
 TEST(TargetLogits, WithoutNoiseTheyAreTheTargets) {
-  const at::Tensor y = target_logits({2, 0, TargetNoise::kIid}, 1, 0, Side::kOutlier, 0, 3, 2);
+  const at::Tensor y = target_logits(with(2, 0), 1, 0, Side::kOutlier, 0, 3, 2);
   EXPECT_TRUE(y.equal(at::full({3}, 4.0, at::kDouble)));
 }
 
 TEST(TargetLogits, SettingsOutOfRangeAreNamed) {
-  expect_error(
-      [] {
-        target_logits({3, -1, TargetNoise::kIid}, 1, 0, Side::kId, 0, 1);
-      },
-      {"posterior.noise_variance", "-1"});
-  expect_error(
-      [] {
-        target_logits({std::nan(""), 1, TargetNoise::kIid}, 1, 0, Side::kId, 0, 1);
-      },
-      {"posterior.target", "nan"});
+  expect_error([] { target_logits(with(3, -1), 1, 0, Side::kId, 0, 1); }, {"posterior.noise_variance", "-1"});
+  expect_error([] { target_logits(with(std::nan(""), 1), 1, 0, Side::kId, 0, 1); },
+               {"posterior.target", "nan"});
 }
 
 }  // namespace

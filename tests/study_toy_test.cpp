@@ -42,7 +42,10 @@ void train_again(const std::function<void(const Trainer&, const TrainingData&)>&
   const TrainingData data = load_training_data(small_config());
   Trainer trainer(small_config(), data, at::kCPU);
   report(trainer, data);
-  trainer.run([&](const EpochReport&) { report(trainer, data); }, [] {});
+  while (!trainer.done()) {
+    trainer.run_epoch();
+    report(trainer, data);
+  }
 }
 
 // The pool's N points nearest to f = 0 for the epoch's draw of w, by sorting all of them.

@@ -5,7 +5,7 @@
 
 #include "expect_error.h"
 #include "poem/objective.h"
-#include "train/trainer.h"
+#include "train/network_setup.h"
 
 namespace poem {
 namespace {

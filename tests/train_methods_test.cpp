@@ -51,8 +51,12 @@ struct Trained {
   explicit Trained(const Config& c) : config(c), data(load_training_data(c)), trainer(config, data, kCpu) {}
   // Up to the end, or for so many batches.
   bool run(int64_t batches = -1) {
-    return trainer.run([&](const EpochReport& report) { reports.push_back(report); }, [] {},
-                       [&] { return batches >= 0 && --batches <= 0; });
+    const auto stop = [&] { return batches >= 0 && --batches <= 0; };
+    try {
+      while (!trainer.done() && batches != 0) reports.push_back(trainer.run_epoch(stop));
+    } catch (const Interrupted&) {
+    }
+    return trainer.done();
   }
   // A copy: training goes on in the tensors themselves.
   TensorFile state() const {

@@ -23,14 +23,17 @@ std::vector<double> made_up(const Crop& crop, Side side, int64_t network) {
   return row;
 }
 
-FeatureExtractor extractor(const int64_t& network) {
+FeatureWalks walks(const int64_t& network) {
   const auto of = [&network](Side side) {
-    return [&network, side](const Crop* crops, int64_t count) {
-      std::vector<float> values;
-      for (int64_t i = 0; i < count; ++i) {
-        for (double x : made_up(crops[i], side, network)) values.push_back(static_cast<float>(x));
+    return [&network, side](const std::vector<Crop>& crops, const FeatureVisit& visit) {
+      constexpr size_t kBlock = 7;
+      for (size_t first = 0; first < crops.size(); first += kBlock) {
+        std::vector<float> values;
+        for (size_t i = first; i < std::min(crops.size(), first + kBlock); ++i) {
+          for (double x : made_up(crops[i], side, network)) values.push_back(static_cast<float>(x));
+        }
+        visit(static_cast<int64_t>(first), at::tensor(values).view({-1, kFeatures}));
       }
-      return at::tensor(values).view({count, kFeatures});
     };
   };
   return {of(Side::kId), of(Side::kOutlier)};
@@ -75,14 +78,12 @@ class QueueTest : public testing::Test {
   // The network moves on before each epoch's end: its state is the number of the epoch.
   void push_epochs(Queue& queue, int64_t first, int64_t count) {
     for (network_ = first; network_ < first + count; ++network_) {
-      queue.push(network_, id_crops(data_, config_.seed, network_), mined(network_), extractor(network_));
+      queue.push(network_, id_crops(data_, config_.seed, network_), mined(network_), walks(network_));
     }
     --network_;
   }
   double target(int64_t epoch, Side side, int64_t row, int64_t weight) const {
-    const TargetSettings settings{config_.target, config_.posterior.noise_variance,
-                                  config_.target_noise == "iid" ? TargetNoise::kIid : TargetNoise::kSingle};
-    return target_logits(settings, config_.seed, epoch, side, row, 1, weight).item<double>();
+    return target_logits(config_.posterior, config_.seed, epoch, side, row, 1, weight).item<double>();
   }
   void add_epoch(Sums& sums, int64_t epoch, Side side, int64_t network, int64_t weight) const {
     const auto crops = side == Side::kId ? id_crops(data_, config_.seed, epoch) : mined(epoch);
@@ -97,9 +98,9 @@ class QueueTest : public testing::Test {
 };
 
 TEST_F(QueueTest, EmptyItHoldsNothing) {
-  for (const char* features : {"stored", "fresh"}) {
+  for (const QueueFeatures features : {QueueFeatures::kStored, QueueFeatures::kFresh}) {
     config_.queue.features = features;
-    const Statistics statistics = Queue(config_, kFeatures).statistics(data_, extractor(network_));
+    const Statistics statistics = Queue(config_, kFeatures).statistics(data_, walks(network_));
     EXPECT_EQ(statistics.count, 0);
     EXPECT_EQ(statistics.gram.abs().sum().item<double>(), 0);
     EXPECT_EQ(statistics.moment.abs().sum().item<double>(), 0);
@@ -107,8 +108,8 @@ TEST_F(QueueTest, EmptyItHoldsNothing) {
 }
 
 TEST_F(QueueTest, StoredKeepsTheLastFourEpochsAsTheyWere) {
-  for (const char* noise : {"iid", "single"}) {
-    config_.target_noise = noise;
+  for (const TargetNoise noise : {TargetNoise::kIid, TargetNoise::kSingle}) {
+    config_.posterior.target_noise = noise;
     for (const int64_t epochs : {1, 3, 4, 6}) {
       Queue queue(config_, kFeatures);
       push_epochs(queue, 0, epochs);
@@ -118,13 +119,13 @@ TEST_F(QueueTest, StoredKeepsTheLastFourEpochsAsTheyWere) {
         add_epoch(sums, epoch, Side::kOutlier, epoch, 1);
       }
       network_ = 100;  // later networks do not matter
-      sums.expect_equal(queue.statistics(data_, extractor(network_)));
+      sums.expect_equal(queue.statistics(data_, walks(network_)));
     }
   }
 }
 
 TEST_F(QueueTest, FreshTakesAllFeaturesAnew) {
-  config_.queue.features = "fresh";
+  config_.queue.features = QueueFeatures::kFresh;
   for (const int64_t epochs : {1, 3, 4, 6}) {
     Queue queue(config_, kFeatures);
     push_epochs(queue, 0, epochs);
@@ -134,12 +135,12 @@ TEST_F(QueueTest, FreshTakesAllFeaturesAnew) {
     for (int64_t epoch = epochs - held; epoch < epochs; ++epoch)
       add_epoch(sums, epoch, Side::kOutlier, 100, 1);
     add_epoch(sums, epochs - 1, Side::kId, 100, held);  // ID rows count as often as there are epochs
-    sums.expect_equal(queue.statistics(data_, extractor(network_)));
+    sums.expect_equal(queue.statistics(data_, walks(network_)));
   }
 }
 
 TEST_F(QueueTest, FreshSumsTheTargetsOfRepeats) {
-  config_.queue.features = "fresh";
+  config_.queue.features = QueueFeatures::kFresh;
   config_.posterior.noise_variance = 1e-30;  // targets without noise to speak of
   Queue queue(config_, kFeatures);
   push_epochs(queue, 0, 3);
@@ -149,7 +150,7 @@ TEST_F(QueueTest, FreshSumsTheTargetsOfRepeats) {
   }
   for (const Crop& crop : id_crops(data_, config_.seed, 2))
     sums.add(made_up(crop, Side::kId, network_), -9, 3);
-  sums.expect_equal(queue.statistics(data_, extractor(network_)));
+  sums.expect_equal(queue.statistics(data_, walks(network_)));
 }
 
 TEST_F(QueueTest, OneEpochIsTheLeastItHolds) {
@@ -159,12 +160,12 @@ TEST_F(QueueTest, OneEpochIsTheLeastItHolds) {
   Sums sums;
   add_epoch(sums, 2, Side::kId, 2, 1);
   add_epoch(sums, 2, Side::kOutlier, 2, 1);
-  sums.expect_equal(queue.statistics(data_, extractor(network_)));
+  sums.expect_equal(queue.statistics(data_, walks(network_)));
 }
 
 TEST_F(QueueTest, GoesOnFromAFileAsIfNothingHappened) {
   TemporaryFolder folder;
-  for (const char* features : {"stored", "fresh"}) {
+  for (const QueueFeatures features : {QueueFeatures::kStored, QueueFeatures::kFresh}) {
     config_.queue.features = features;
     Queue whole(config_, kFeatures);
     push_epochs(whole, 0, 3);
@@ -177,8 +178,8 @@ TEST_F(QueueTest, GoesOnFromAFileAsIfNothingHappened) {
     for (const int64_t more : {0, 1, 2}) {
       push_epochs(whole, 3 + more, 1);
       push_epochs(resumed, 3 + more, 1);
-      const Statistics a = whole.statistics(data_, extractor(network_)),
-                       b = resumed.statistics(data_, extractor(network_));
+      const Statistics a = whole.statistics(data_, walks(network_)),
+                       b = resumed.statistics(data_, walks(network_));
       EXPECT_TRUE(a.gram.equal(b.gram));
       EXPECT_TRUE(a.moment.equal(b.moment));
       EXPECT_EQ(a.count, b.count);

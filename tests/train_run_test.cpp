@@ -123,14 +123,15 @@ TEST(Run, ResumedItEndsTheSame) {
   std::raise(SIGINT);
   EXPECT_FALSE(start_run(config, folder / "cut", false, kCpu).finished);
   expect_error([&] { detector_path(folder / "cut"); }, {"no detector yet", "--resume"});
-  int resumed = 1;
-  for (;; ++resumed) {
+  for (int batch = 1; batch < 9; ++batch) {  // 160 images: 3 batches, 3 epochs
     catch_interrupts();
     std::raise(SIGINT);
-    if (resume_run(folder / "cut", kCpu).finished) break;
+    EXPECT_FALSE(resume_run(folder / "cut", kCpu).finished);
   }
+  EXPECT_EQ(metrics(folder / "cut/metrics.jsonl").size(), 3u);
+  catch_interrupts();
+  EXPECT_TRUE(resume_run(folder / "cut", kCpu).finished);  // only what follows the training was left
   release_interrupts();
-  EXPECT_EQ(resumed, 8);  // 160 images: 3 batches, 3 epochs
   expect_same_run(folder / "whole", folder / "cut");
 }
 
@@ -151,10 +152,28 @@ TEST(Run, ToldToEndInTheFirstEpochItIsSaved) {
   release_interrupts();
 }
 
+// What a run that goes on loses, it loses after its new state is on disk. A folder where the checkpoint would
+// be staged stands for a full disk.
+TEST(Run, ThatGoesOnKeepsItsResultsUntilTheNextCheckpoint) {
+  TemporaryFolder folder;
+  Config config = points();
+  config.train.epochs = 2;
+  start_run(config, folder / "run", false, kCpu);
+  const std::string detector = read_file(folder / "run/detector.safetensors"),
+                    results = read_file(folder / "run/results.json");
+  fs::create_directories(folder / "run/checkpoint/state.safetensors.tmp/full");
+  EXPECT_THROW(resume_run(folder / "run", kCpu, {"train.epochs=3"}), Error);
+  EXPECT_EQ(read_file(folder / "run/detector.safetensors"), detector);
+  EXPECT_EQ(read_file(folder / "run/results.json"), results);
+  fs::remove_all(folder / "run/checkpoint/state.safetensors.tmp");
+  EXPECT_TRUE(resume_run(folder / "run", kCpu).finished);
+  EXPECT_NE(read_file(folder / "run/detector.safetensors"), detector);
+}
+
 // At one learning rate a run that goes on is the same as one that was so long from the start: also the queue,
 // which does not hold the last epoch of a finished run.
 TEST(Run, GoesOnToMoreEpochs) {
-  for (const char* features : {"stored", "fresh"}) {
+  for (const QueueFeatures features : {QueueFeatures::kStored, QueueFeatures::kFresh}) {
     TemporaryFolder folder;
     Config config = points();
     config.train.milestones = {};

@@ -86,24 +86,27 @@ bool same(const std::vector<Crop>& a, const std::vector<Crop>& b) {
          });
 }
 
-// What a run tells, without its times.
-struct Told {
+// An epoch's figures without its times.
+nlohmann::json timeless(const EpochReport& report) {
+  nlohmann::json json = to_json(report);
+  json.erase("seconds");
+  return json;
+}
+
+std::vector<nlohmann::json> train(Trainer& trainer) {
   std::vector<nlohmann::json> reports;
-  void operator()(const EpochReport& report) {
-    nlohmann::json json = to_json(report);
-    json.erase("seconds");
-    reports.push_back(json);
-  }
-};
+  while (!trainer.done()) reports.push_back(timeless(trainer.run_epoch()));
+  return reports;
+}
 
 struct Training {
   explicit Training(const Config& config, const TrainingData& data) : trainer(config, data, kCpu) {
-    finished =
-        trainer.run([&](const EpochReport& report) { reports.push_back(report); },
-                    [&] { mined.push_back(load_crops(state(trainer), "mined", data.outliers.size())); });
+    while (!trainer.done()) {
+      reports.push_back(trainer.run_epoch());
+      mined.push_back(load_crops(state(trainer), "mined", data.outliers.size()));
+    }
   }
   Trainer trainer;
-  bool finished;
   std::vector<EpochReport> reports;
   std::vector<std::vector<Crop>> mined;  // the set of every epoch
 };
@@ -120,77 +123,72 @@ TEST(Trainer, TheSameConfigGivesTheSameBits) {
                    .equal(state(other.trainer).tensor("network.linear.weight")));
 }
 
-class Interrupted : public testing::TestWithParam<const char*> {};
+class StoppedQueue : public testing::TestWithParam<QueueFeatures> {};
 
-// Stopped after every batch: each run trains one batch, and a fresh trainer takes over from the file.
-TEST_P(Interrupted, AfterEveryBatchTheResultIsTheSame) {
+// Stopped after every batch: each trainer trains one batch, and a fresh one takes over from the file.
+TEST_P(StoppedQueue, AfterEveryBatchTheResultIsTheSame) {
   Config config = image_config();
   config.queue.features = GetParam();
-  Told whole_told, resumed_told;
   Trainer whole(config, image_data(), kCpu);
-  ASSERT_TRUE(whole.run(std::ref(whole_told), [] {}));
+  const std::vector<nlohmann::json> expected = train(whole);
 
+  std::vector<nlohmann::json> reports;
   TensorFile last;
-  bool finished = false;
+  bool done = false;
   int runs = 0;
-  for (; !finished && runs < 20; ++runs) {
+  for (; !done && runs < 20; ++runs) {
     Trainer trainer(config, image_data(), kCpu);
     if (runs > 0) trainer.load(last);
-    int checkpoints = 0;
-    finished = trainer.run(
-        std::ref(resumed_told),
-        [&] {
-          last = state(trainer);
-          ++checkpoints;
-        },
-        [] { return true; });
-    EXPECT_EQ(checkpoints, 1);
+    try {
+      reports.push_back(timeless(trainer.run_epoch([] { return true; })));
+      EXPECT_FALSE(trainer.in_epoch());
+    } catch (const Interrupted&) {
+      EXPECT_TRUE(trainer.in_epoch());
+    }
+    last = state(trainer);
+    done = trainer.done();
   }
   EXPECT_EQ(runs, 9);  // 91 training images: 3 batches, 3 epochs
   expect_same_bits(state(whole), last);
-  EXPECT_EQ(whole_told.reports, resumed_told.reports);
+  EXPECT_EQ(expected, reports);
 }
 
-INSTANTIATE_TEST_SUITE_P(Queues, Interrupted, testing::Values("stored", "fresh"));
+INSTANTIATE_TEST_SUITE_P(Queues, StoppedQueue,
+                         testing::Values(QueueFeatures::kStored, QueueFeatures::kFresh));
 
 // The signal comes with the last batch of an epoch, whose features would take minutes to be queued.
-TEST(Trainer, ASignalBehindTheLastBatchIsSavedAtOnce) {
+TEST(Trainer, ASignalBehindTheLastBatchEndsTheEpochThere) {
   const Config config = image_config();
-  Told whole_told, resumed_told;
   Trainer whole(config, image_data(), kCpu);
-  ASSERT_TRUE(whole.run(std::ref(whole_told), [] {}));
+  const std::vector<nlohmann::json> expected = train(whole);
 
   Trainer cut(config, image_data(), kCpu);
-  TensorFile last;
   int batches = 0;
   catch_interrupts();
-  EXPECT_THROW(cut.run(
-                   std::ref(resumed_told), [&] { last = state(cut); },
-                   [&] {
-                     if (++batches == 3) std::raise(SIGTERM);  // 91 training images: 3 batches
-                     return false;
-                   }),
-               poem::Interrupted);
+  EXPECT_THROW(cut.run_epoch([&] {
+    if (++batches == 3) std::raise(SIGTERM);  // 91 training images: 3 batches
+    return false;
+  }),
+               Interrupted);
   release_interrupts();
   EXPECT_EQ(batches, 3);
   Trainer resumed(config, image_data(), kCpu);
-  resumed.load(last);
+  resumed.load(state(cut));
   EXPECT_EQ(resumed.epoch(), 0);
   EXPECT_EQ(resumed.begun(), 1);
-  ASSERT_TRUE(resumed.run(std::ref(resumed_told), [] {}));
+  EXPECT_EQ(expected, train(resumed));
   expect_same_bits(state(whole), state(resumed));
-  EXPECT_EQ(whole_told.reports, resumed_told.reports);
 }
 
 TEST(Trainer, CtrlCEndsTheTakingOfFreshFeatures) {
   Config config = point_config();
-  config.queue.features = "fresh";
+  config.queue.features = QueueFeatures::kFresh;
   Trainer trainer(config, point_data(), kCpu);
-  trainer.run([](const EpochReport&) {}, [] {});
+  train(trainer);
   EXPECT_NO_THROW(trainer.posterior());
   catch_interrupts();
   std::raise(SIGINT);
-  EXPECT_THROW(trainer.posterior(), poem::Interrupted);
+  EXPECT_THROW(trainer.posterior(), Interrupted);
   release_interrupts();
 }
 
@@ -282,17 +280,19 @@ TEST(Trainer, AfterUntilTheLastMinedSetStays) {
 
 TEST(Trainer, TheFirstEpochMayChooseAtRandom) {
   Config config = point_config();
-  config.mining.first = "random";
+  config.mining.first = FirstChoice::kRandom;
   const Training run(config, point_data());
-  const std::vector<Crop> pool = draw_pool(2000, 1000, config.seed, 0);
   const auto n = static_cast<int64_t>(run.mined[0].size());
   EXPECT_EQ(n, static_cast<int64_t>(point_data().train_rows.size()));
-  const Mined random =
-      mine(*make_miner("random"), {pool, n, 0, nullptr, nullptr, static_cast<uint64_t>(config.seed), 0}, {});
+  MiningTask task;
+  task.pool = draw_pool(2000, 1000, config.seed, 0);
+  task.settings.select = n;
+  task.seed = static_cast<uint64_t>(config.seed);
+  const Mined random = mine(*make_miner("random"), task, {});
   EXPECT_TRUE(same(run.mined[0], random.crops));
   EXPECT_FALSE(run.reports[0].mining->spread);
   EXPECT_TRUE(run.reports[1].mining->spread);
-  config.mining.first = "miner";
+  config.mining.first = FirstChoice::kMiner;
   EXPECT_TRUE(Training(config, point_data()).reports[0].mining->spread);
 }
 
@@ -331,9 +331,8 @@ TEST(Trainer, ALossThatIsNotFiniteIsAnError) {
 TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
   Config config = point_config();
   config.train.epochs = 120;
-  config.train.schedule = "cosine";
+  config.train.schedule = Schedule::kCosine;
   const Training run(config, point_data());
-  EXPECT_TRUE(run.finished);
   EXPECT_GT(*run.reports.back().train_accuracy, 0.97);
   EXPECT_LT(run.reports.back().id_energy + 10, *run.reports.back().outlier_energy);
   EXPECT_LT(*run.reports.back().mining->mined_abs_logit, 0.8 * *run.reports.back().mining->pool_abs_logit);
@@ -341,14 +340,14 @@ TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
   const Detector detector{run.trainer.network(), make_score("energy"), std::nullopt,
                           point_data().id.class_names, 1};
   const TestData test = load_test_data("world2d:test:500", {"ood=world2d:ood:500"}, {1});
-  const Results results = evaluate(detector, "energy", test.id, test.ood);
+  const Results results = evaluate(detector, "energy", test);
   EXPECT_GT(*results.id_accuracy, 0.97);
   EXPECT_GT(results.mean.auroc, 0.98);
 }
 
 TEST(Trainer, Bf16WithoutAGpuIsAnError) {
   Config config = image_config();
-  config.train.precision = "bf16";
+  config.train.precision = Precision::kBf16;
   expect_error([&] { Trainer(config, image_data(), kCpu); }, {"train.precision", "float32"});
 }
 

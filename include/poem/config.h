@@ -32,16 +32,26 @@ struct AugmentSettings {  // of ID training images
   double min_area = 1;      // below 1: random resized crops of at least this share of the image
 };
 
+// How outliers are brought to the size of the network's input: a random piece of the original, or the whole
+// image resized first.
+enum class OutlierFit { kCrop, kResize };
+
 struct OutlierSettings {
-  std::string fit = "crop";  // crop, or resize
+  OutlierFit fit = OutlierFit::kCrop;
   int64_t padding = 4;
   bool flip = true;
 };
 
+// Whether the queue keeps features as they were when their epoch ended, or computes them again every epoch.
+enum class QueueFeatures { kStored, kFresh };
+
 struct QueueSettings {
   int64_t epochs = 4;
-  std::string features = "stored";  // stored, or fresh
+  QueueFeatures features = QueueFeatures::kStored;
 };
+
+enum class Precision { kAuto, kFloat32, kBf16 };  // kAuto: bfloat16 on a GPU that supports it
+enum class Schedule { kStep, kCosine };
 
 struct TrainSettings {
   int64_t epochs = 100;
@@ -50,10 +60,10 @@ struct TrainSettings {
   int64_t evaluate_every = 0;  // epochs between evaluations on the test sets; 0: after the last only
   int64_t batch = 64, outlier_batch = 64;
   double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
-  std::string precision = "auto";  // auto, float32 or bf16
-  bool deterministic = false;      // on a GPU: the same bits every time
-  std::string images = "auto";     // on a GPU: auto, or stream
-  std::string schedule = "step";   // step, or cosine
+  Precision precision = Precision::kAuto;
+  bool deterministic = false;             // on a GPU: the same bits every time
+  ImagePlace images = ImagePlace::kAuto;  // on a GPU
+  Schedule schedule = Schedule::kStep;
   std::vector<double> milestones = {0.5, 0.75,
                                     0.9};  // step: shares of the training after which the rate drops
   double drop = 0.1;
@@ -72,8 +82,6 @@ struct Config {
   ObjectiveSettings objective;
   MiningSettings mining;
   PosteriorSettings posterior;
-  double target = 3;                 // logit regressed on: + for outliers, − for ID
-  std::string target_noise = "iid";  // iid, or single
   QueueSettings queue;
   TrainSettings train;
   std::string score = "energy";

@@ -30,6 +30,9 @@ struct ImageSet {
   std::string title(int64_t image) const;  // its name, or its index where images have no names
 };
 
+// Where pixels lie while a GPU trains on them: in its memory if they fit, or always streamed to it.
+enum class ImagePlace { kAuto, kStream };
+
 // The images named, in this order, as a set of its own.
 ImageSet subset(const ImageSet& images, const std::vector<int64_t>& indices);
 

@@ -10,19 +10,12 @@
 #include <vector>
 
 #include "poem/posterior.h"
-#include "poem/targets.h"
 
 namespace poem {
 
 // An n×m array of floats from an .npy file, or the array `features` of an .npz. `width` is the m that it must
 // have; 0 means any. Another shape or type, no rows, and values that are not finite are a poem::Error.
 at::Tensor read_features(const std::string& path, int64_t width = 0);
-
-struct FeatureMiningSettings {
-  PosteriorSettings posterior;
-  double target = 3;
-  TargetNoise noise = TargetNoise::kIid;
-};
 
 struct MinedFeatures {
   Posterior posterior;
@@ -33,6 +26,6 @@ struct MinedFeatures {
 
 // n×m, of equal width; 0 < select ≤ rows of the pool.
 MinedFeatures mine_features(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool,
-                            int64_t select, uint64_t seed, const FeatureMiningSettings& settings);
+                            int64_t select, uint64_t seed, const PosteriorSettings& settings);
 
 }  // namespace poem

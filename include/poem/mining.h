@@ -1,8 +1,10 @@
 // How outliers are chosen. A miner ranks the pool. mine() does what all miners have in common: it limits
 // repeats, takes the N best and computes diagnostics.
 //
-//   auto miner = make_miner("thompson");
-//   Mined mined = mine(*miner, {pool, n, max_per_image, features, &posterior, seed, epoch});
+//   MiningTask task;
+//   task.pool = draw_pool(…);
+//   …
+//   Mined mined = mine(*make_miner("thompson"), task, last_mined);
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -18,33 +20,41 @@
 
 namespace poem {
 
+// Who chooses the outliers of the first epoch.
+enum class FirstChoice { kMiner, kRandom };
+
 struct MiningSettings {
   std::string miner = "thompson";
-  int64_t pool = 400000;        // S
-  int64_t select = 0;           // N; 0: as many as an epoch trains on
-  int64_t until = 0;            // epochs after which mining stops and the last mined set stays; 0: never
-  std::string first = "miner";  // who chooses in the first epoch: miner or random
-  int64_t max_per_image = 0;    // how many crops of one image may be mined; 0: any number
-  double skip = 0;              // q, the share of the pool that is skipped before the N are taken
-  double random = 0;            // the share of the N that is taken at random from the rest of the pool
+  int64_t pool = 400000;  // S
+  int64_t select = 0;     // N; 0: as many as an epoch trains on
+  int64_t until = 0;      // epochs after which mining stops and the last mined set stays; 0: never
+  FirstChoice first = FirstChoice::kMiner;
+  int64_t max_per_image = 0;  // how many crops of one image may be mined; 0: any number
+  double skip = 0;            // q, the share of the pool that is skipped before the N are taken
+  double random = 0;          // the share of the N that is taken at random from the rest of the pool
+};
+
+// Calls visit(first, features) for block after block of the crops, so that the features of all crops are
+// never in memory at once: `features` (n×m on the network's device, without gradient) are
+// Network::features() of crops[first] … crops[first + n − 1].
+using FeatureVisit = std::function<void(int64_t first, const at::Tensor& features)>;
+using FeatureWalk = std::function<void(const std::vector<Crop>& crops, const FeatureVisit& visit)>;
+
+// What a miner may ask of the network in training.
+struct NetworkView {
+  FeatureWalk features;                                   // of crops of outliers
+  std::function<at::Tensor(const at::Tensor&)> logits;    // from features: n×outputs
+  std::function<at::Tensor(const at::Tensor&)> id_score;  // from features: the run's score, n; higher is ID
 };
 
 // What a miner knows about an epoch.
 struct MiningTask {
-  const std::vector<Crop>& pool;
-  int64_t select;
-  int64_t max_per_image;
-  std::function<at::Tensor(const Crop*, int64_t)>
-      features;                // Network::features() of a block of crops, without gradient
-  const Posterior* posterior;  // the prior if the miner does not use a posterior
-  uint64_t seed;
-  int64_t epoch;
-  double skip = 0;
-  std::function<at::Tensor(const at::Tensor&)> logits =
-      {};  // the network's outputs (n×outputs) from features
-  std::function<at::Tensor(const at::Tensor&)> id_score =
-      {};  // the run's score (n values) from features; higher is ID
-  double random = 0;
+  std::vector<Crop> pool;
+  MiningSettings settings;  // `select` is the number itself, never 0
+  NetworkView network;
+  const Posterior* posterior = nullptr;  // the prior if the miner does not use a posterior
+  uint64_t seed = 0;
+  int64_t epoch = 0;
 };
 
 struct PoolScores {
@@ -91,8 +101,8 @@ struct Mined {
 std::vector<ClassShare> class_shares(const ImageSet& outliers, const std::vector<Crop>& pool,
                                      const std::vector<Crop>& mined);
 
-// An Error if `select` is more than the pool offers.
-void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image, double skip = 0);
+// An Error if settings.select is more than the pool offers.
+void check_select(const std::vector<Crop>& pool, const MiningSettings& settings);
 
 // `last` is the set mined in the last epoch, or empty. An N that is larger than the pool offers is an Error.
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last);

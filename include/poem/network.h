@@ -32,6 +32,14 @@ struct Weights {
   std::string prefix;
 };
 
+// How the weights of convolutions are drawn: N(0, sqrt(2 / (k² out))), or N(0, sqrt(2 / layers per block)) as
+// the paper's authors did (densenet only).
+enum class Initialisation { kHe, kAuthors };
+
+// What follows the features: one linear layer; two layers; or one layer mixed with two densities of the
+// pixels (net/density.cpp), whose log-likelihoods are the last two outputs.
+enum class HeadKind { kLinear, kProjection, kDensity };
+
 // All that is needed to build a network again; saved with every detector.
 struct NetworkSpec {
   std::string name = "densenet";           // densenet, wideresnet, resnet18, mlp
@@ -39,14 +47,10 @@ struct NetworkSpec {
   int64_t growth = 12;                     // densenet
   int64_t width = 1;                       // wideresnet: widening factor
   std::vector<int64_t> hidden = {64, 64};  // mlp
-  // Initial weights of convolutions: "he" is N(0, sqrt(2 / (k² out))). "authors" (densenet only) is what the
-  // paper's authors used, N(0, sqrt(2 / layers per block)).
-  std::string init = "he";
+  Initialisation init = Initialisation::kHe;
   int64_t channels = 3;  // of the input
   int64_t pixels = 1;    // mlp: height · width of the input
-  // What follows the features. "linear" is one layer, "projection" two layers. "density" is one layer mixed
-  // with two densities of the pixels (net/density.cpp), whose log-likelihoods are the last two outputs.
-  std::string head = "linear";
+  HeadKind head = HeadKind::kLinear;
   int64_t components = 100;                          // density: Gaussians per mixture
   double density_rate = 1e-5;                        // density: the mixtures' learning rate
   int64_t classes = 10;                              // outputs
@@ -83,7 +87,9 @@ class Network {
   virtual void after_step() {}
 
   const NetworkSpec& spec() const { return spec_; }
-  bool classifies() const { return spec_.head != "projection"; }  // the first outputs belong to the classes
+  bool classifies() const {
+    return spec_.head != HeadKind::kProjection;
+  }  // the first outputs belong to the classes
 
  protected:
   explicit Network(NetworkSpec spec) : spec_(std::move(spec)) {}

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "poem/network.h"
+
 namespace poem {
 
 struct ObjectiveSettings {
@@ -21,6 +23,8 @@ struct ObjectiveSettings {
   double m_out = -7;  // outlier energies below it are penalised
   int64_t reject_classes = 5;  // sofl: outputs besides the classes
   double temperature = 0.5;    // supcon: of the similarities
+  int64_t components = 100;    // ccu: Gaussians in each of the two densities
+  double density_rate = 1e-5;  // ccu: learning rate of the densities
 };
 
 struct Loss {
@@ -35,7 +39,7 @@ class Objective {
 
   // What the network must have: its head (poem/network.h) and its number of outputs. The objective defines
   // the meaning of outputs beyond the classes.
-  virtual std::string head() const { return "linear"; }
+  virtual HeadKind head() const { return HeadKind::kLinear; }
   virtual int64_t outputs(int64_t classes) const { return classes; }
   // Crops per ID image in a batch. A batch with two views has all images once, then all images again.
   virtual int64_t views() const { return 1; }

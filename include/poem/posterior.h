@@ -40,10 +40,16 @@ struct Statistics {
   double count = 0;
 };
 
+// The noise N(0, σ²) on the target logits: one draw per target, or one number for the whole run, which is
+// drawn from the seed and added to every target (the authors' code).
+enum class TargetNoise { kIid, kSingle };
+
 struct PosteriorSettings {
   double prior_variance = 20;   // Σ = prior_variance · I
   double noise_variance = 0.5;  // σ²
   double scale = 1;             // multiplies the covariance; the authors' code has 20
+  double target = 3;            // logit regressed on: + for outliers, − for ID; 3 is a probability of 0.95
+  TargetNoise target_noise = TargetNoise::kIid;
 };
 
 class Posterior {

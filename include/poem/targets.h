@@ -8,24 +8,15 @@
 
 #include <cstdint>
 
+#include "poem/posterior.h"
+
 namespace poem {
-
-enum class TargetNoise {
-  kIid,    // one draw per target
-  kSingle  // one number, drawn once from the seed and added to every target of the run (the authors' code)
-};
-
-struct TargetSettings {
-  double target = 3;            // gives the right side a probability of 0.95
-  double noise_variance = 0.5;  // σ²; 0 gives targets without noise
-  TargetNoise noise = TargetNoise::kIid;
-};
 
 enum class Side { kId, kOutlier };
 
 // Targets of rows first … first + count − 1 of one side in one epoch, float64. With weight k, each is the sum
 // of the targets of k copies of the row: k · ±t and k draws.
-at::Tensor target_logits(const TargetSettings& settings, uint64_t seed, int64_t epoch, Side side,
+at::Tensor target_logits(const PosteriorSettings& settings, uint64_t seed, int64_t epoch, Side side,
                          int64_t first, int64_t count, int64_t weight = 1);
 
 }  // namespace poem

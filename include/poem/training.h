@@ -11,7 +11,6 @@
 #include "poem/config.h"
 #include "poem/fit.h"
 #include "poem/results.h"
-#include "train/trainer.h"
 
 namespace poem {
 
@@ -39,9 +38,6 @@ RunOutcome start_run(const Config& config, const std::string& folder, bool force
 // --set does: those of changeable_keys() (train/checkpoint.h), any other is an Error. With more train.epochs
 // a finished run goes on too; detector and results are then made anew.
 RunOutcome resume_run(const std::string& folder, at::Device device, const std::vector<std::string>& set = {});
-
-// An Error if the config's score cannot be fitted to this training.
-void check_score(const Config& config, const TrainingData& data, const Trainer& trainer);
 
 // The detector of a finished run; also accepts the file itself.
 std::string detector_path(const std::string& run_or_file);

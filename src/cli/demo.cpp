@@ -16,6 +16,7 @@
 #include "report/run_report.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
+#include "train/run_folder.h"
 
 namespace poem {
 namespace {
@@ -60,7 +61,7 @@ Plan make_plan(const Method& method, const Options& options, const std::string& 
   std::vector<std::string> set = options.set;
   set.insert(set.end(), method.set.begin(), method.set.end());
   const Config config = read_config(config_path, set);
-  const std::string folder = options.out + "/" + method.folder, there = folder + "/config.yaml";
+  const std::string folder = options.out + "/" + method.folder, there = RunFolder(folder).config;
   const bool resumes =
       !options.force && fs::exists(there) && config_text(read_config(there, {})) == config_text(config);
   return {config, folder, resumes};
@@ -75,7 +76,7 @@ std::vector<Plan> make_plans(const Options& options, const std::string& config_p
   for (const Plan& plan : plans) {
     if (!plan.resumes) check_run_folder(plan.folder, options.force);
     check_startable(anchored(plan.config), device);
-    finished = finished && plan.resumes && fs::exists(plan.folder + "/detector.safetensors");
+    finished = finished && plan.resumes && RunFolder(plan.folder).finished();
   }
   if (!finished) rehearse_run(plans.back().config, device);
   return plans;
@@ -104,7 +105,7 @@ TextTable::Row table_row(const char* title, const Results& r) {
 
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
-  catch_interrupts(OnInterrupt::kSave);
+  catch_interrupts();
   const std::string config_path = options.config.empty() ? find_config() : options.config;
   const Config config = read_config(config_path, options.set);
   if (config.data.test.empty()) throw Error(config_path, "data.test is empty", "name what to compare on");
@@ -115,17 +116,17 @@ void run(const Options& options, const CommonOptions& common) {
   TextTable table{{"in percent", "FPR95", "AUROC", "AUPR-in", "AUPR-out", "ID acc"}, 1, {}};
   for (const auto& [name, images] : test.ood) table.header.push_back(name);
   for (const Method& method : kMethods) {
-    const Detector detector = Detector::load(options.out + "/" + method.folder + "/detector.safetensors");
+    const Detector detector = Detector::load(RunFolder(options.out + "/" + method.folder).detector);
     detector.network->to(device);
     for (const auto& [title, score] : method.rows) {
-      table.rows.push_back(table_row(title, evaluate(detector, score, test.id, test.ood)));
+      table.rows.push_back(table_row(title, evaluate(detector, score, test)));
     }
   }
   fmt::print(
       "\n{}The last columns: FPR95 of each OOD set; the others are means over them. {} ID test images "
       "against {}\n"
       "of each OOD set; one seed. Run folders: {}/; reports: {}/report.html and one in each run folder\n",
-      to_text(table, terminal(STDOUT_FILENO)), test.id.size(), test.ood.front().second.size(), options.out,
+      to_text(table, terminal(STDOUT_FILENO)), test.id.size(), test.ood.front().images.size(), options.out,
       options.out);
   std::vector<RunData> runs;
   for (const Method& method : kMethods) runs.push_back(read_run(options.out + "/" + method.folder));

@@ -20,6 +20,7 @@
 #include "poem/read.h"
 #include "poem/training.h"
 #include "train/data.h"
+#include "train/run_folder.h"
 
 namespace poem {
 namespace {
@@ -38,7 +39,7 @@ std::vector<std::string> outputs(const std::string& folder) {
 // A folder with config.yaml is a run, whose results.json is the training's own.
 void check_free(const Options& options) {
   if (!std::filesystem::exists(options.out)) return;
-  if (std::filesystem::exists(options.out + "/config.yaml")) {
+  if (RunFolder(options.out).is_run()) {
     throw Error(options.out, "is a run, which has a results.json of its own", "choose another folder");
   }
   OutputFiles(outputs(options.out), options.force);
@@ -57,7 +58,7 @@ void write(const ScoreResults& results, const std::string& scores, const Options
 // Images of --train: a tenth of them stands in for those that the run held out, which are not known.
 IdImages read_id_images(const Options& options, const Detector& detector) {
   const ImageSet all = read_images(options.train, {detector.size, options.skip_bad});
-  check_fits(detector.network->spec().channels, detector.class_names, all, {});
+  check_fits(detector.network->spec().channels, detector.class_names, {all, {}});
   if (!all.labelled()) throw Error(options.train, "has no labels", "scores are fitted on labelled images");
   Stream stream(0, "held-out");
   std::vector<int64_t> train, held_out = sample(all.size(), all.size() / 10, stream);
@@ -118,12 +119,12 @@ void run(Options options, const CommonOptions& common) {
   check_scores(options, path, detector, id_images);
   const TestData test = load_test_data(options.id, options.ood, {detector.size, options.skip_bad});
   const auto scores = fit_scores(options.score, detector, id_images);
-  const std::vector<ScoredSet> sets = score_sets(detector, scores, test.id, test.ood);
+  const std::vector<ScoredSet> sets = score_sets(detector, scores, test);
   const std::vector<Results> all = summarise(sets, detector, scores, test.id, balance);
   ScoreResults results;
   for (size_t i = 0; i < scores.size(); ++i) results.emplace_back(scores[i]->name(), all[i]);
   if (results.size() == 1) check_figures(results[0].first, all[0]);
-  if (!options.out.empty()) write(results, scores_csv(sets, detector, scores, test.id, test.ood), options);
+  if (!options.out.empty()) write(results, scores_csv(sets, detector, scores, test), options);
   const Terminal out = terminal(STDOUT_FILENO);
   const std::string table = all.size() == 1 ? to_table(all.front(), out) : to_table(results, out);
   fmt::print("{}", options.json ? to_json_text(results) : table);

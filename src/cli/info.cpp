@@ -16,6 +16,7 @@
 #include "poem/error.h"
 #include "poem/read.h"
 #include "study/study.h"
+#include "train/run_folder.h"
 
 namespace poem {
 namespace {
@@ -46,15 +47,13 @@ std::string about_detector(const std::string& path) {
       fmt::join(detector.class_names, ", "));
 }
 
-std::string about_run(const std::string& folder) {
-  const Config config = read_config(folder + "/config.yaml", {});
-  const std::string detector = folder + "/detector.safetensors";
-  return fmt::format("run        {}\nepochs     {} of {}\nminer      {}, seed {}\n", folder,
-                     lines_of(folder + "/metrics.jsonl"), config.train.epochs, config.mining.miner,
-                     config.seed) +
-         (fs::exists(detector)
-              ? about_detector(detector)
-              : fmt::format("detector   not yet: poem train --resume {}\n", shell_quoted(folder)));
+std::string about_run(const RunFolder& run) {
+  const Config config = read_config(run.config, {});
+  return fmt::format("run        {}\nepochs     {} of {}\nminer      {}, seed {}\n", run.root,
+                     lines_of(run.metrics), config.train.epochs, config.mining.miner, config.seed) +
+         (run.finished()
+              ? about_detector(run.detector)
+              : fmt::format("detector   not yet: poem train --resume {}\n", shell_quoted(run.root)));
 }
 
 // Folders of runs, in `folder` or one level further down, by their names below it.
@@ -65,8 +64,9 @@ std::vector<std::string> runs_in(const std::string& folder) {
       fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, problem);
   for (; !problem && entry != fs::recursive_directory_iterator(); entry.increment(problem)) {
     if (!entry->is_directory(ignored)) continue;
-    const auto has = [&](const char* name) { return fs::exists(entry->path() / name, ignored); };
-    const bool run = has("config.yaml") && (has("checkpoint") || has("detector.safetensors"));
+    const RunFolder inner(entry->path().string());
+    const auto has = [&](const std::string& path) { return fs::exists(path, ignored); };
+    const bool run = has(inner.config) && (has(inner.checkpoint) || has(inner.detector));
     if (run) runs.push_back(entry->path().lexically_relative(folder).string());
     if (run || entry.depth() == 1) entry.disable_recursion_pending();
   }
@@ -78,12 +78,12 @@ std::string about_runs(const std::string& folder, const std::vector<std::string>
   std::string list;
   int64_t finished = 0;
   for (const std::string& name : runs) {
-    const std::string run = (fs::path(folder) / name).string();
-    if (fs::exists(run + "/detector.safetensors")) {
+    const RunFolder run((fs::path(folder) / name).string());
+    if (run.finished()) {
       ++finished;
       list += fmt::format("finished   {}\n", name);
     } else {
-      list += fmt::format("unfinished {} (epochs done: {})\n", name, lines_of(run + "/metrics.jsonl"));
+      list += fmt::format("unfinished {} (epochs done: {})\n", name, lines_of(run.metrics));
     }
   }
   return fmt::format("runs       {}\ncount      {}, finished: {}\n{}", folder, runs.size(), finished, list);
@@ -105,7 +105,7 @@ std::string about_images(const std::string& source, const ReadOptions& options) 
 }
 
 std::string about(const std::string& path, const ReadOptions& options) {
-  if (fs::exists(path + "/config.yaml")) return about_run(path);
+  if (const RunFolder run(path); run.is_run()) return about_run(run);
   if (fs::exists(path + "/study.yaml")) {
     throw Error(path, "is the folder of a study",
                 "read its table.md or report.html, or name a folder in its runs/");

@@ -22,7 +22,7 @@ struct Options {
   int64_t select = 0;
   uint64_t seed = 0;
   std::string noise = "iid";
-  FeatureMiningSettings settings;
+  PosteriorSettings settings;
   bool force = false;
 };
 
@@ -66,8 +66,8 @@ void check_no_input(const Options& options, const std::string& path) {
 // Errors about the features name these files.
 MinedFeatures mine(const Options& options, const at::Tensor& id, const at::Tensor& outliers,
                    const at::Tensor& pool) {
-  FeatureMiningSettings settings = options.settings;
-  settings.noise = options.noise == "iid" ? TargetNoise::kIid : TargetNoise::kSingle;
+  PosteriorSettings settings = options.settings;
+  settings.target_noise = options.noise == "iid" ? TargetNoise::kIid : TargetNoise::kSingle;
   try {
     return mine_features(id, outliers, pool, options.select, options.seed, settings);
   } catch (const Error& e) {
@@ -102,15 +102,13 @@ void run(const Options& options) {
 }
 
 void add_posterior_options(CLI::App& command, Options& options) {
-  FeatureMiningSettings& settings = options.settings;
+  PosteriorSettings& settings = options.settings;
   const auto add = [&](const char* name, double& value, const char* help, const CLI::Validator& allowed) {
     command.add_option(name, value, help)->check(allowed)->capture_default_str()->type_name("X");
   };
-  add("--prior-variance", settings.posterior.prior_variance, "Prior variance of each weight",
-      number(1e-12, 1e12));
-  add("--noise-variance", settings.posterior.noise_variance, "Variance of the target logits",
-      number(1e-12, 1e12));
-  add("--scale", settings.posterior.scale, "Multiplies the covariance", number(1e-12, 1e12));
+  add("--prior-variance", settings.prior_variance, "Prior variance of each weight", number(1e-12, 1e12));
+  add("--noise-variance", settings.noise_variance, "Variance of the target logits", number(1e-12, 1e12));
+  add("--scale", settings.scale, "Multiplies the covariance", number(1e-12, 1e12));
   add("--target", settings.target, "Target logit: + for outliers, - for ID", number(1e-6, 100));
   command
       .add_option("--noise", options.noise, "Target noise: one draw per row (iid), or one for all (single)")

@@ -44,7 +44,7 @@ void run(Options options, const CommonOptions& common) {
   study_options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "--threads",
                            std::to_string(threads), "--device", common.device};
   study_options.published = [&] { write_study_report(options.out); };
-  catch_interrupts(OnInterrupt::kSave);
+  catch_interrupts();
   const Study study = read_study(options.file);
   StudyResults results;
   try {

@@ -46,7 +46,7 @@ void warn_of_leftovers(const Config& file, const Config& config, const std::vect
 
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
-  catch_interrupts(OnInterrupt::kSave);
+  catch_interrupts();
   RunOutcome outcome;
   std::string folder = options.resume;
   if (options.resume.empty()) {

@@ -23,8 +23,13 @@ struct IsVector : std::false_type {};
 template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
+// What a key's variable holds: a Choice for a closed choice.
+template <class Value>
+using Held = std::remove_pointer_t<std::decay_t<Value>>;
+
 template <class T>
 const char* type_name() {
+  if constexpr (std::is_same_v<T, Choice>) return "text";
   if constexpr (std::is_same_v<T, bool>) return "true or false";
   if constexpr (std::is_same_v<T, int64_t>) return "integer";
   if constexpr (std::is_same_v<T, double>) return "number";
@@ -78,9 +83,14 @@ void assign(const Key& key, const YAML::Node& node, const std::string& where) {
     return assign(key, YAML::Node(""), where);
   }
   std::visit(
-      [&](auto* target) {
-        using T = std::remove_pointer_t<decltype(target)>;
-        if constexpr (IsVector<T>::value) {
+      [&](const auto& target) {
+        using T = Held<decltype(target)>;
+        if constexpr (std::is_same_v<T, Choice>) {
+          const auto& texts = key.allowed.choices;
+          const auto text =
+              std::find(texts.begin(), texts.end(), parse_scalar<std::string>(node, key, where));
+          target.set(static_cast<size_t>(text - texts.begin()));
+        } else if constexpr (IsVector<T>::value) {
           if (!node.IsSequence()) {
             throw Error(where, fmt::format("{} is '{}'", key.name, shown(node)),
                         "it must be a " + type_text(key) + " such as [a, b]");
@@ -203,9 +213,11 @@ void set_key(const std::vector<Key>& keys, const std::string& assignment, const 
 
 std::string value_text(const Key& key) {
   return std::visit(
-      [](auto* value) {
-        using T = std::remove_pointer_t<decltype(value)>;
-        if constexpr (IsVector<T>::value) {
+      [&](const auto& value) {
+        using T = Held<decltype(value)>;
+        if constexpr (std::is_same_v<T, Choice>) {
+          return key.allowed.choices[value.get()];
+        } else if constexpr (IsVector<T>::value) {
           std::vector<std::string> parts;
           for (const auto& member : *value) parts.push_back(scalar_text(member));
           return fmt::format("[{}]", fmt::join(parts, ", "));
@@ -227,9 +239,8 @@ std::string allowed_text(const Key& key) {
 }
 
 std::string type_text(const Key& key) {
-  return std::visit(
-      [](auto* value) { return std::string(type_name<std::remove_pointer_t<decltype(value)>>()); },
-      key.value);
+  return std::visit([](const auto& value) { return std::string(type_name<Held<decltype(value)>>()); },
+                    key.value);
 }
 
 std::string to_yaml(const std::vector<Key>& keys, bool with_meaning) {

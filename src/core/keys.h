@@ -6,6 +6,7 @@
 //   set_key(keys, "train.epochs=3");
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -23,11 +24,21 @@ Allowed between(double low, double high);
 Allowed at_least(double low);
 Allowed one_of(std::vector<std::string> choices);
 
+// A variable of an enum whose values 0, 1, … are written as the texts of one_of(), in the same order.
+struct Choice {
+  std::function<size_t()> get;
+  std::function<void(size_t)> set;
+};
+template <class Enum>
+Choice choice(Enum* value) {
+  return {[=] { return static_cast<size_t>(*value); }, [=](size_t i) { *value = static_cast<Enum>(i); }};
+}
+
 struct Key {
   std::string name;  // "section.key", or "key"
   std::variant<bool*, int64_t*, double*, std::optional<double>*, std::string*, std::vector<int64_t>*,
-               std::vector<double>*, std::vector<std::string>*>
-      value;  // an optional number is written "auto" where it is empty
+               std::vector<double>*, std::vector<std::string>*, Choice>
+      value;  // an optional number is written "auto" if it is empty
   std::string meaning;
   Allowed allowed = {};
 };

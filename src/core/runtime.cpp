@@ -102,9 +102,8 @@ bool has_bf16([[maybe_unused]] c10::Device device) {
 #endif
 }
 
-void catch_interrupts(OnInterrupt action) {
+void catch_interrupts() {
   signal_seen = 0;
-  interrupt_saves = action == OnInterrupt::kSave;
   interrupt_lead = terminal(STDERR_FILENO).live ? kWipe : "\n";
   for (const int signal : kInterrupts) {
     struct sigaction before;
@@ -113,6 +112,9 @@ void catch_interrupts(OnInterrupt action) {
     std::signal(signal, note_interrupt);
   }
 }
+
+SaveOnInterrupt::SaveOnInterrupt() { interrupt_saves = true; }
+SaveOnInterrupt::~SaveOnInterrupt() { interrupt_saves = false; }
 
 bool interrupted() { return signal_seen != 0; }
 

@@ -35,10 +35,18 @@ bool has_bf16(c10::Device device);
 // From catch_interrupts() on, Ctrl-C (SIGINT), SIGTERM and SIGHUP are noted, not obeyed at once: loops ask
 // after every batch or block. The same signal again ends the program. A program that was started to ignore
 // SIGHUP (nohup) goes on ignoring it.
-enum class OnInterrupt { kStop, kSave };  // what the program then says it does
-void catch_interrupts(OnInterrupt action = OnInterrupt::kStop);
+void catch_interrupts();
 bool interrupted();      // since the last call of catch_interrupts()
 int interrupt_signal();  // which signal it was last
+
+// While it lives, whoever sends a signal is told that the work is saved.
+class SaveOnInterrupt {
+ public:
+  SaveOnInterrupt();
+  ~SaveOnInterrupt();
+  SaveOnInterrupt(const SaveOnInterrupt&) = delete;
+  SaveOnInterrupt& operator=(const SaveOnInterrupt&) = delete;
+};
 
 struct Interrupted {};       // a signal was handled: exit code 128 + its number, as shells have it
 void stop_if_interrupted();  // throws it, where there is nothing to save

@@ -24,10 +24,29 @@ using nlohmann::json;
 constexpr const char* kFormat = "poem-detector-2";
 constexpr const char* kScorePrefix = "score.";  // of the tensors that a fitted score needs
 
+const std::vector<std::string> kHeads = {"linear", "projection", "density"}, kInits = {"he", "authors"};
+
+// The value of an enum by its text.
+template <class Enum>
+Enum value_of(const json& j, const char* key, const std::vector<std::string>& texts) {
+  const auto text = std::find(texts.begin(), texts.end(), j.at(key).get<std::string>());
+  if (text == texts.end()) throw Error(key, "is " + j.at(key).dump(), "known: " + listed(texts));
+  return static_cast<Enum>(text - texts.begin());
+}
+
 json to_json(const NetworkSpec& s) {
-  return {{"name", s.name},     {"depth", s.depth},           {"growth", s.growth}, {"width", s.width},
-          {"hidden", s.hidden}, {"channels", s.channels},     {"pixels", s.pixels}, {"classes", s.classes},
-          {"head", s.head},     {"components", s.components}, {"init", s.init},     {"mean", s.mean},
+  return {{"name", s.name},
+          {"depth", s.depth},
+          {"growth", s.growth},
+          {"width", s.width},
+          {"hidden", s.hidden},
+          {"channels", s.channels},
+          {"pixels", s.pixels},
+          {"classes", s.classes},
+          {"head", kHeads[static_cast<size_t>(s.head)]},
+          {"components", s.components},
+          {"init", kInits[static_cast<size_t>(s.init)]},
+          {"mean", s.mean},
           {"std", s.std}};
 }
 
@@ -46,9 +65,9 @@ NetworkSpec network_from(const json& j) {
   s.channels = whole_number(j, "channels");
   s.pixels = whole_number(j, "pixels");
   s.classes = whole_number(j, "classes");
-  j.at("head").get_to(s.head);
+  s.head = value_of<HeadKind>(j, "head", kHeads);
   s.components = whole_number(j, "components");
-  j.at("init").get_to(s.init);
+  s.init = value_of<Initialisation>(j, "init", kInits);
   j.at("mean").get_to(s.mean);
   j.at("std").get_to(s.std);
   return s;

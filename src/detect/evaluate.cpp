@@ -76,19 +76,17 @@ at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& 
   return images.labels;
 }
 
-void check_fits(int64_t channels, const std::vector<std::string>& class_names, const ImageSet& id,
-                const std::vector<std::pair<std::string, ImageSet>>& ood) {
-  check_channels(id, channels);
-  for (const auto& [name, images] : ood) check_channels(images, channels);
-  if (id.labelled()) labels_among(id, class_names);
+void check_fits(int64_t channels, const std::vector<std::string>& class_names, const TestData& test) {
+  check_channels(test.id, channels);
+  for (const auto& [name, images] : test.ood) check_channels(images, channels);
+  if (test.id.labelled()) labels_among(test.id, class_names);
 }
 
 std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
-                                  const ImageSet& id,
-                                  const std::vector<std::pair<std::string, ImageSet>>& ood) {
-  check_fits(detector.network->spec().channels, detector.class_names, id, ood);
-  std::vector<ScoredSet> sets = {score_images(detector, scores, "id", id)};
-  for (const auto& [name, images] : ood) sets.push_back(score_images(detector, scores, name, images));
+                                  const TestData& test) {
+  check_fits(detector.network->spec().channels, detector.class_names, test);
+  std::vector<ScoredSet> sets = {score_images(detector, scores, "id", test.id)};
+  for (const auto& [name, images] : test.ood) sets.push_back(score_images(detector, scores, name, images));
   return sets;
 }
 
@@ -120,14 +118,12 @@ std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detecto
 }
 
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
-                              const ImageSet& id, const std::vector<std::pair<std::string, ImageSet>>& ood,
-                              const std::optional<Balance>& balance) {
-  return summarise(score_sets(detector, scores, id, ood), detector, scores, id, balance);
+                              const TestData& test, const std::optional<Balance>& balance) {
+  return summarise(score_sets(detector, scores, test), detector, scores, test.id, balance);
 }
 
-Results evaluate(const Detector& detector, const std::string& score, const ImageSet& id,
-                 const std::vector<std::pair<std::string, ImageSet>>& ood) {
-  return evaluate(detector, fit_scores({score}, detector, std::nullopt), id, ood).front();
+Results evaluate(const Detector& detector, const std::string& score, const TestData& test) {
+  return evaluate(detector, fit_scores({score}, detector, std::nullopt), test).front();
 }
 
 }  // namespace poem

@@ -35,7 +35,7 @@ Training training_of(const Detector& detector, const std::optional<IdImages>& im
 Head head_of(const Detector& detector) {
   const auto classes = static_cast<int64_t>(detector.class_names.size());
   Head head;
-  if (detector.network->spec().head != "linear") return head;
+  if (detector.network->spec().head != HeadKind::kLinear) return head;
   for (const auto& [name, tensor] : detector.network->parameters()) {
     if (name == "linear.weight") head.weight = tensor.detach().narrow(0, 0, classes).cpu();
     if (name == "linear.bias") head.bias = tensor.detach().narrow(0, 0, classes).cpu();
@@ -47,7 +47,7 @@ unsigned available(const Detector& detector, const std::optional<IdImages>& imag
   const auto classes = static_cast<int64_t>(detector.class_names.size());
   unsigned found = kNetwork;
   if (detector.network->classifies()) found |= kClasses;
-  if (detector.network->spec().head == "linear") {
+  if (detector.network->spec().head == HeadKind::kLinear) {
     found |= kLinear | kHead;
     if (detector.network->spec().classes > classes) found |= kRejects;
   }

@@ -17,8 +17,7 @@ std::string class_of(const ImageSet& images, int64_t image) {
 }  // namespace
 
 std::string scores_csv(const std::vector<ScoredSet>& sets, const Detector& detector,
-                       const std::vector<std::shared_ptr<Score>>& scores, const ImageSet& id,
-                       const std::vector<std::pair<std::string, ImageSet>>& ood) {
+                       const std::vector<std::shared_ptr<Score>>& scores, const TestData& test) {
   const auto own =
       static_cast<size_t>(std::find(scores.begin(), scores.end(), detector.score) - scores.begin());
   const bool judged = detector.threshold && own < scores.size();
@@ -27,7 +26,7 @@ std::string scores_csv(const std::vector<ScoredSet>& sets, const Detector& detec
   csv += "\n";
   for (size_t s = 0; s < sets.size(); ++s) {
     const ScoredSet& set = sets[s];
-    const ImageSet& images = s == 0 ? id : ood[s - 1].second;
+    const ImageSet& images = s == 0 ? test.id : test.ood[s - 1].images;
     for (int64_t i = 0; i < images.size(); ++i) {
       csv += fmt::format("{},{},{},", csv_field(set.name), csv_field(images.title(i)),
                          csv_field(class_of(images, i)));

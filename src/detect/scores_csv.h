@@ -1,6 +1,6 @@
 // What a detector says of every test image, as a table for other programs.
 //
-//   write_file("scores.csv", scores_csv(sets, detector, scores, id, ood));
+//   write_file("scores.csv", scores_csv(sets, detector, scores, test));
 //
 //   set,name,class,predicted,verdict,energy
 //   id,cat/1.png,cat,cat,known,-3.25
@@ -19,7 +19,6 @@ namespace poem {
 // `class` what the source says. Empty where it is not known: the verdict too, if the detector has no
 // threshold or its own score is not among `scores`.
 std::string scores_csv(const std::vector<ScoredSet>& sets, const Detector& detector,
-                       const std::vector<std::shared_ptr<Score>>& scores, const ImageSet& id,
-                       const std::vector<std::pair<std::string, ImageSet>>& ood);
+                       const std::vector<std::shared_ptr<Score>>& scores, const TestData& test);
 
 }  // namespace poem

@@ -97,16 +97,16 @@ DeviceMemory device_memory(at::Device gpu) {
   return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
 }
 
-DeviceImages::DeviceImages(const ImageSet& images, at::Device device, Place place)
+DeviceImages::DeviceImages(const ImageSet& images, at::Device device, ImagePlace place)
     : images_(images), device_(device) {
   if (!device.is_cuda() || !images.pixels.defined() || images.pixels.scalar_type() != at::kByte) return;
   const c10::cuda::CUDAGuard guard(device);
   const auto bytes = static_cast<int64_t>(images.pixels.nbytes()), free = device_memory(device).free;
-  if (place == Place::kAuto && bytes <= free / 2) {
+  if (place == ImagePlace::kAuto && bytes <= free / 2) {
     resident_ = images.pixels.to(device).contiguous();
     return;
   }
-  if (place == Place::kAuto)
+  if (place == ImagePlace::kAuto)
     spdlog::info("{} takes {} MiB, the GPU has {} free: its images are streamed", images.name, bytes >> 20,
                  free >> 20);
   if (images.size() > 0) streaming_ = std::make_unique<Streaming>(images, device);
@@ -139,7 +139,7 @@ at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentatio
 
 struct DeviceImages::Streaming {};
 
-DeviceImages::DeviceImages(const ImageSet& images, at::Device device, Place)
+DeviceImages::DeviceImages(const ImageSet& images, at::Device device, ImagePlace)
     : images_(images), device_(device) {}
 
 at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentation& a) const {

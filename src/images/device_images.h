@@ -12,11 +12,9 @@ namespace poem {
 
 class DeviceImages {
  public:
-  enum class Place { kAuto, kStream };
-
   // `images` must outlive it. kAuto: pixels that would take more than half of the GPU's free memory are
   // streamed.
-  DeviceImages(const ImageSet& images, at::Device device, Place place = Place::kAuto);
+  DeviceImages(const ImageSet& images, at::Device device, ImagePlace place = ImagePlace::kAuto);
   ~DeviceImages();
 
   at::Tensor cut(const Crop* crops, int64_t count, const Augmentation& augmentation) const;

@@ -4,28 +4,9 @@
 
 #include <algorithm>
 
-#include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/random.h"
 
 namespace poem {
-namespace {
-
-constexpr int64_t kBlock = 20000;  // crops scored at a time
-
-}  // namespace
-
-void each_block(const MiningTask& task,
-                const std::function<void(int64_t first, const at::Tensor& features)>& visit) {
-  const auto size = static_cast<int64_t>(task.pool.size());
-  Progress bar("scoring the pool", size, "images");
-  for (int64_t first = 0; first < size; first += kBlock) {
-    stop_if_interrupted();
-    const int64_t count = std::min(kBlock, size - first);
-    visit(first, task.features(&task.pool[first], count));
-    bar.advance(count);
-  }
-}
 
 void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t first) {
   const at::Tensor values = scores.to(at::kCPU, at::kFloat).contiguous();
@@ -42,7 +23,7 @@ PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at
   std::vector<std::pair<int64_t, at::Tensor>>
       blocks;  // on the device until the end, so that none is waited for
   at::Tensor weights;
-  each_block(task, [&](int64_t first, const at::Tensor& features) {
+  task.network.features(task.pool, [&](int64_t first, const at::Tensor& features) {
     if (!weights.defined()) weights = columns.to(features.options());
     const at::Tensor phi = features.narrow(1, 0, weights.size(0));
     blocks.emplace_back(first, phi.mm(weights));  // f(x) = wᵀφ(x)

@@ -1,6 +1,8 @@
-// Computes the pool's features block by block, so that the features of all crops are never in memory at once.
+// The paper's Ĝ(x) = −|wᵀφ(x)|, highest for outliers between ID and the rest of the pool: what the miners
+// that have weights w rank by.
 //
-//   each_block(task, [&](int64_t first, const at::Tensor& features) { … });
+//   const at::Tensor draws = weight_draws(task);
+//   PoolScores scores = boundary_scores(task, draws.select(1, 0), draws);
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -9,10 +11,6 @@
 #include "poem/mining.h"
 
 namespace poem {
-
-// Calls `visit` with the index of a block's first pool entry and the block's Network::features().
-void each_block(const MiningTask& task,
-                const std::function<void(int64_t first, const at::Tensor& features)>& visit);
 
 // Copies a block's column of scores to `out`, from entry `first` on.
 void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t first);

@@ -12,8 +12,8 @@ class GreedyMiner : public Miner {
   PoolScores score(const MiningTask& task) const override {
     PoolScores scores;
     scores.rank.resize(task.pool.size());
-    each_block(task, [&](int64_t first, const at::Tensor& features) {
-      copy_scores(task.id_score(features), scores.rank, first);
+    task.network.features(task.pool, [&](int64_t first, const at::Tensor& features) {
+      copy_scores(task.network.id_score(features), scores.rank, first);
     });
     return scores;
   }

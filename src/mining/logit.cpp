@@ -13,8 +13,8 @@ class LogitMiner : public Miner {
     PoolScores scores;
     scores.logit.resize(task.pool.size());
     scores.rank.resize(task.pool.size());
-    each_block(task, [&](int64_t first, const at::Tensor& features) {
-      const at::Tensor logit = task.logits(features).select(1, -1);
+    task.network.features(task.pool, [&](int64_t first, const at::Tensor& features) {
+      const at::Tensor logit = task.network.logits(features).select(1, -1);
       copy_scores(logit, scores.logit, first);
       copy_scores(-logit.abs(), scores.rank, first);
     });

@@ -11,6 +11,7 @@
 #include "core/npy.h"
 #include "mining/top_n.h"
 #include "poem/error.h"
+#include "poem/targets.h"
 
 namespace poem {
 namespace {
@@ -71,13 +72,12 @@ at::Tensor read_features(const std::string& path, int64_t width) {
 }
 
 MinedFeatures mine_features(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool,
-                            int64_t select, uint64_t seed, const FeatureMiningSettings& settings) {
+                            int64_t select, uint64_t seed, const PosteriorSettings& settings) {
   check_sizes(id, outliers, pool, select);
-  const TargetSettings targets{settings.target, settings.posterior.noise_variance, settings.noise};
   Statistics statistics(id.size(1));
-  statistics.add(id, target_logits(targets, seed, 0, Side::kId, 0, id.size(0)));
-  statistics.add(outliers, target_logits(targets, seed, 0, Side::kOutlier, 0, outliers.size(0)));
-  const Posterior posterior(statistics, settings.posterior);
+  statistics.add(id, target_logits(settings, seed, 0, Side::kId, 0, id.size(0)));
+  statistics.add(outliers, target_logits(settings, seed, 0, Side::kOutlier, 0, outliers.size(0)));
+  const Posterior posterior(statistics, settings);
   Stream stream(seed, "weights");
   const at::Tensor weights = posterior.draw(stream);
   const at::Tensor logits = logits_of(pool, weights);

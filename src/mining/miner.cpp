@@ -82,15 +82,15 @@ void shuffle(const MiningTask& task, std::vector<float>& rank) {
 }
 
 int64_t at_random(const MiningTask& task) {
-  return std::llround(task.random * static_cast<double>(task.select));
+  return std::llround(task.settings.random * static_cast<double>(task.settings.select));
 }
 
 // Takes the best by rank, as many as are not taken at random. In `rank`, only entries that may still be mined
 // remain.
 std::vector<int64_t> take_best(const MiningTask& task, std::vector<float>& rank) {
-  if (task.max_per_image > 0) limit_repeats(task.pool, task.max_per_image, rank);
-  take_out(top(rank, skipped(task.pool, task.skip)), rank);
-  const std::vector<int64_t> best = top(rank, task.select - at_random(task));
+  if (task.settings.max_per_image > 0) limit_repeats(task.pool, task.settings.max_per_image, rank);
+  take_out(top(rank, skipped(task.pool, task.settings.skip)), rank);
+  const std::vector<int64_t> best = top(rank, task.settings.select - at_random(task));
   take_out(best, rank);
   return best;
 }
@@ -132,17 +132,19 @@ std::vector<std::string> miner_names() { return kMiners.names(); }
 
 std::unique_ptr<Miner> make_miner(const std::string& name) { return kMiners.find(name)(); }
 
-void check_select(const std::vector<Crop>& pool, int64_t select, int64_t max_per_image, double skip) {
-  const int64_t offered = std::max<int64_t>(0, available(pool, max_per_image) - skipped(pool, skip));
-  if (select > offered) {
-    throw Error("mining.select",
-                fmt::format("{} outliers are to be mined, but the pool offers only {}", select, offered),
-                "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
+void check_select(const std::vector<Crop>& pool, const MiningSettings& settings) {
+  const int64_t offered =
+      std::max<int64_t>(0, available(pool, settings.max_per_image) - skipped(pool, settings.skip));
+  if (settings.select > offered) {
+    throw Error(
+        "mining.select",
+        fmt::format("{} outliers are to be mined, but the pool offers only {}", settings.select, offered),
+        "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
   }
 }
 
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
-  check_select(task.pool, task.select, task.max_per_image, task.skip);
+  check_select(task.pool, task.settings);
   PoolScores scores = miner.score(task);
   const std::vector<int64_t> best = take_best(task, scores.rank);
   const std::vector<int64_t> chosen = add_random(task, best, scores.rank);

@@ -65,7 +65,7 @@ at::Tensor Backbone::features(const at::Tensor& images) {
 }
 
 void Backbone::classify(int64_t features) {
-  if (spec_.head == "projection") projection_ = linear("projection", features, features);
+  if (spec_.head == HeadKind::kProjection) projection_ = linear("projection", features, features);
   linear_ = linear("linear", features, spec_.classes);
 }
 

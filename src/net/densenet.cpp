@@ -27,7 +27,7 @@ class DenseNet : public Backbone {
     check_depth(spec.depth);
     if (spec.growth < 1) throw Error("network.growth", fmt::format("is {}", spec.growth), "give at least 1");
     const int64_t layers = (spec.depth - 4) / 6;
-    if (spec.init == "authors") conv_deviation_ = std::sqrt(2.0 / static_cast<double>(layers));
+    if (spec.init == Initialisation::kAuthors) conv_deviation_ = std::sqrt(2.0 / static_cast<double>(layers));
     int64_t channels = 2 * spec.growth;
     stem_ = conv("stem", spec.channels, channels, 3);
     for (int block = 0; block < kBlocks; ++block) {

@@ -46,14 +46,12 @@ std::unique_ptr<Network> make_network(const NetworkSpec& spec, const Weights& we
   check_number("pixels", spec.pixels);
   check_number("classes", spec.classes);
   check_number("components", spec.components);
-  if (spec.init != "he" && !(spec.init == "authors" && spec.name == "densenet"))
-    throw Error("network.init", fmt::format("'{}' is not an initialisation of {}", spec.init, spec.name),
+  if (spec.init == Initialisation::kAuthors && spec.name != "densenet")
+    throw Error("network.init", fmt::format("'authors' is not an initialisation of {}", spec.name),
                 "known: he, and authors for densenet");
-  if (spec.head == "linear" || spec.head == "projection") return make(spec, weights);
-  if (spec.head != "density")
-    throw Error("network.head", fmt::format("is '{}'", spec.head), "known: linear, projection and density");
+  if (spec.head != HeadKind::kDensity) return make(spec, weights);
   NetworkSpec inner = spec;
-  inner.head = "linear";
+  inner.head = HeadKind::kLinear;
   inner.classes -= kDensities;
   check_number("classes", inner.classes);
   return make_density(spec, make(inner, weights), weights);

@@ -14,7 +14,7 @@ namespace {
 
 class Ccu : public Objective {
  public:
-  std::string head() const override { return "density"; }
+  HeadKind head() const override { return HeadKind::kDensity; }
   int64_t outputs(int64_t classes) const override { return classes + 2; }
 
   Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels, const at::Tensor& outlier_logits,

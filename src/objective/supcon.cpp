@@ -14,7 +14,7 @@ class SupCon : public Objective {
  public:
   explicit SupCon(const ObjectiveSettings& settings) : settings_(settings) {}
 
-  std::string head() const override { return "projection"; }
+  HeadKind head() const override { return HeadKind::kProjection; }
   int64_t outputs(int64_t) const override { return 128; }
   int64_t views() const override { return 2; }
 

@@ -20,7 +20,7 @@ Stream row_stream(uint64_t seed, int64_t epoch, Side side, int64_t row) {
           2 * static_cast<uint64_t>(row) + (side == Side::kOutlier)};
 }
 
-void check(const TargetSettings& settings) {
+void check(const PosteriorSettings& settings) {
   if (!std::isfinite(settings.target)) {
     throw Error("posterior.target", fmt::format("{} is not finite", settings.target), "3 is usual");
   }
@@ -32,13 +32,13 @@ void check(const TargetSettings& settings) {
 
 }  // namespace
 
-at::Tensor target_logits(const TargetSettings& settings, uint64_t seed, int64_t epoch, Side side,
+at::Tensor target_logits(const PosteriorSettings& settings, uint64_t seed, int64_t epoch, Side side,
                          int64_t first, int64_t count, int64_t weight) {
   check(settings);
   const double deviation = std::sqrt(settings.noise_variance);
   const double copies = static_cast<double>(weight);
   const double centre = copies * (side == Side::kId ? -settings.target : settings.target);
-  if (settings.noise == TargetNoise::kSingle) {
+  if (settings.target_noise == TargetNoise::kSingle) {
     return at::full({count}, centre + copies * deviation * Stream(seed, kStream).normal(), at::kDouble);
   }
   at::Tensor targets = at::empty({count}, at::kDouble);

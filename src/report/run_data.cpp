@@ -17,6 +17,7 @@
 #include "poem/config.h"
 #include "poem/error.h"
 #include "report/words.h"
+#include "train/run_folder.h"
 
 namespace poem {
 namespace {
@@ -138,9 +139,9 @@ class Reader {
   }
 
   void read_config() {
-    if (!has("config.yaml")) return note("config.yaml is missing: what was trained is unknown.");
-    attempt("config.yaml", [&] {
-      run_.config_text = read_file(path("config.yaml"));
+    if (!has(RunFolder::kConfig)) return note("config.yaml is missing: what was trained is unknown.");
+    attempt(RunFolder::kConfig, [&] {
+      run_.config_text = read_file(path(RunFolder::kConfig));
       run_.config = config_entries(run_.config_text);
     });
     if (const std::string format = run_.setting("format"); format != std::to_string(kRunFormat)) {
@@ -150,8 +151,8 @@ class Reader {
   }
 
   void read_metrics() {
-    if (!has("metrics.jsonl")) return note("metrics.jsonl is missing: there are no figures per epoch.");
-    std::istringstream text(read_file(path("metrics.jsonl")));
+    if (!has(RunFolder::kMetrics)) return note("metrics.jsonl is missing: there are no figures per epoch.");
+    std::istringstream text(read_file(path(RunFolder::kMetrics)));
     int64_t number = 0, bad = 0, first_bad = 0;
     for (std::string line; std::getline(text, line);) {
       ++number;
@@ -170,9 +171,9 @@ class Reader {
   }
 
   void read_results() {
-    if (has("results.json")) {
-      attempt("results.json", [&] {
-        run_.results = results_from(ordered_json::parse(read_file(path("results.json"))));
+    if (has(RunFolder::kResults)) {
+      attempt(RunFolder::kResults, [&] {
+        run_.results = results_from(ordered_json::parse(read_file(path(RunFolder::kResults))));
         if (!run_.results) note("results.json contains no figures of a test set.");
       });
     }
@@ -188,7 +189,7 @@ class Reader {
     std::vector<std::string> names = {"id"};
     for (const SetResult& set : run_.results->sets) names.push_back(set.name);
     for (const std::string& name : names) {
-      const std::string file = "scores/" + name + ".npy";
+      const std::string file = fmt::format("{}/{}.npy", RunFolder::kScores, name);
       if (name.find('/') != name.npos || !has(file)) {
         note(file + " is missing: there are no histograms or curves of its scores.");
       } else {
@@ -204,10 +205,10 @@ class Reader {
   }
 
   void read_detector() {
-    run_.has_detector = has("detector.safetensors");
+    run_.has_detector = has(RunFolder::kDetector);
     if (!run_.has_detector) return;
-    attempt("detector.safetensors", [&] {
-      const json about = json::parse(read_safetensors(path("detector.safetensors")).text("detector"));
+    attempt(RunFolder::kDetector, [&] {
+      const json about = json::parse(read_safetensors(path(RunFolder::kDetector)).text("detector"));
       if (about.contains("threshold") && about["threshold"].is_number()) run_.threshold = about["threshold"];
       if (about.contains("calibration")) {
         const Calibration found{number_at(about, "/calibration/tpr"),
@@ -219,7 +220,7 @@ class Reader {
   }
 
   void read_checkpoint() {
-    const std::string name = "checkpoint/state.safetensors";
+    const std::string name = RunFolder::kCheckpoint;
     if (!has(name)) return;
     attempt(name, [&] {
       const TensorFile file = read_safetensors(path(name));
@@ -237,14 +238,14 @@ class Reader {
   }
 
   void read_gallery() {
-    if (!fs::is_directory(path("gallery"))) {
+    if (!fs::is_directory(path(RunFolder::kGallery))) {
       const bool points = run_.setting("data.size") == "1";  // which have no pictures
       if (run_.results && run_.results_epoch == 0 && !points)
         note("gallery/ is missing: there are no pictures.");
       return;
     }
     std::vector<std::string> mined, test;
-    for (const auto& entry : fs::directory_iterator(path("gallery"))) {
+    for (const auto& entry : fs::directory_iterator(path(RunFolder::kGallery))) {
       if (entry.path().extension() != ".png") continue;
       const std::string name = entry.path().stem().string();
       (name.rfind("mined-", 0) == 0 ? mined : test).push_back(name);
@@ -264,7 +265,7 @@ class Reader {
   }
 
   void read_sheet(const std::string& name, std::vector<Sheet>& sheets) {
-    const std::string stem = "gallery/" + name;
+    const std::string stem = std::string(RunFolder::kGallery) + "/" + name;
     attempt(stem + ".json", [&] {
       json list = json::parse(read_file(path(stem + ".json")));
       if (list.at("tile").get<int64_t>() < 1 || list.at("columns").get<int64_t>() < 1 ||
@@ -279,7 +280,7 @@ class Reader {
     if (!run_.finished() && run_.setting("format") == std::to_string(kRunFormat)) {
       note(fmt::format("If it was stopped, continue it with: poem train --resume {}",
                        shell_quoted(run_.folder)));
-    } else if (run_.finished() && has("metrics.jsonl") && done < run_.planned_epochs()) {
+    } else if (run_.finished() && has(RunFolder::kMetrics) && done < run_.planned_epochs()) {
       note(fmt::format("metrics.jsonl has only {} of {}.", done, counted(run_.planned_epochs(), "epoch")));
     }
   }
@@ -329,7 +330,7 @@ std::vector<std::pair<std::string, std::string>> config_entries(const std::strin
 RunData read_run(const std::string& folder) {
   if (!fs::is_directory(folder))
     throw Error(folder, "is not a folder", "name a folder that 'poem train --out' made");
-  if (!fs::exists(folder + "/config.yaml") && !fs::exists(folder + "/metrics.jsonl")) {
+  if (const RunFolder run(folder); !run.is_run() && !fs::exists(run.metrics)) {
     throw Error(folder, "is not a run: it has neither config.yaml nor metrics.jsonl",
                 "name a folder that 'poem train --out' made");
   }

@@ -15,6 +15,7 @@
 #include "report/html.h"
 #include "report/page.h"
 #include "report/words.h"
+#include "train/run_folder.h"
 
 namespace poem {
 namespace {
@@ -411,7 +412,7 @@ std::string run_report(const RunData& run) {
   return page.html();
 }
 
-std::string report_path(const std::string& folder) { return folder + "/report.html"; }
+std::string report_path(const std::string& folder) { return RunFolder(folder).report; }
 
 void write_run_report(const std::string& folder) {
   write_report(report_path(folder), run_report(read_run(folder)), /*force=*/true);

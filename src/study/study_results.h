@@ -13,10 +13,10 @@
 namespace poem {
 
 struct CellResult {
-  size_t setting, method;
-  int64_t seed;
+  size_t setting = 0, method = 0;
+  int64_t seed = 0;
   std::string run, score;
-  double seconds;                  // of training, without evaluation
+  double seconds = 0;              // of training, without evaluation
   nlohmann::ordered_json results;  // as in results.json of a run
   std::vector<std::pair<int64_t, nlohmann::ordered_json>>
       curve;  // (epoch, its results) if the study has curves

@@ -26,6 +26,8 @@
 #include "study/study_children.h"
 #include "study/study_table.h"
 #include "train/data.h"
+#include "train/finish.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace poem {
@@ -48,7 +50,7 @@ std::vector<Results> evaluate_run(const std::string& run, const std::vector<std:
       })) {
     id = load_id_images(run);
   }
-  return evaluate(detector, fit_scores(scores, detector, id), test.id, test.ood);
+  return evaluate(detector, fit_scores(scores, detector, id), test);
 }
 
 std::string last_line(const std::string& path) {
@@ -88,8 +90,9 @@ class StudyRun {
 
  private:
   const StudyNetwork& network(const StudyCell& cell) const { return plan_.networks[cell.network]; }
-  std::string run_folder(const StudyNetwork& network) const { return options_.out + "/runs/" + network.name; }
-  std::string config_path(const StudyNetwork& network) const { return run_folder(network) + "/config.yaml"; }
+  RunFolder run_folder(const StudyNetwork& network) const {
+    return RunFolder(options_.out + "/runs/" + network.name);
+  }
   std::string log_path(const StudyNetwork& network) const {
     return fmt::format("{}/logs/{}.log", options_.out, network.name);
   }
@@ -102,14 +105,13 @@ class StudyRun {
 
   // Whether there is a run of exactly this config, finished or to be resumed.
   bool begun(const StudyNetwork& network) const {
-    if (!fs::exists(config_path(network))) return false;
-    Config config = read_config(config_path(network), {});
+    const RunFolder folder = run_folder(network);
+    if (!folder.is_run()) return false;
+    Config config = read_config(folder.config, {});
     config.data.folder = network.config.data.folder;  // the data may have moved
     return training_text(study_, config) == training_text(study_, network.config);
   }
-  bool trained(const StudyNetwork& network) const {
-    return fs::exists(run_folder(network) + "/detector.safetensors") && begun(network);
-  }
+  bool trained(const StudyNetwork& network) const { return run_folder(network).finished() && begun(network); }
   bool scored(const StudyCell& cell) const { return trained(network(cell)) && fs::exists(cell_path(cell)); }
 
   const TestData& test_data(const StudyCell& cell) {
@@ -138,8 +140,8 @@ class StudyRun {
       stop_if_interrupted();
       if (!options_.force && scored(cell)) continue;
       Config config = cell.config;
-      config.train.precision = "float32";         // this check is made on the CPU
-      config.score = network(cell).config.score;  // one cell is checked for all of its network
+      config.train.precision = Precision::kFloat32;  // this check is made on the CPU
+      config.score = network(cell).config.score;     // one cell is checked for all of its network
       if (!is_new(config)) continue;
       spdlog::info("checking {}", cell_name(study_, cell));
       named(cell, [&] {
@@ -149,7 +151,7 @@ class StudyRun {
         for (const StudyCell& other : plan_.cells) {
           if (other.network == cell.network) check_score(other.config, data, trainer);
         }
-        check_fits(data.id.channels(), data.id.class_names, test.id, test.ood);
+        check_fits(data.id.channels(), data.id.class_names, test);
       });
     }
   }
@@ -183,7 +185,7 @@ class StudyRun {
     while (next != missing.end() || children.running() > 0) {
       while (next != missing.end() && children.running() < options_.jobs) {
         const StudyNetwork& network = plan_.networks[*next];
-        view.follow(*next, network.name, run_folder(network) + "/metrics.jsonl",
+        view.follow(*next, network.name, run_folder(network).metrics,
                     network.config.train.pretrain + network.config.train.epochs);
         start(*next++, children);
       }
@@ -199,24 +201,25 @@ class StudyRun {
   void anchor_runs() const {
     for (const StudyNetwork& network : plan_.networks) {
       if (!begun(network)) continue;
-      Config config = read_config(config_path(network), {});
+      const RunFolder folder = run_folder(network);
+      Config config = read_config(folder.config, {});
       config.data.folder = anchored(network.config).data.folder;
-      write_file(config_path(network), to_yaml(config));
+      write_file(folder.config, to_yaml(config));
     }
   }
 
   void start(size_t index, Children& children) {
     const StudyNetwork& network = plan_.networks[index];
-    const std::string folder = run_folder(network);
+    const RunFolder folder = run_folder(network);
     if (!begun(network)) {
-      make_output_folder(folder);
-      empty_folder(folder);
+      make_output_folder(folder.root);
+      empty_folder(folder.root);
       fs::remove_all(cell_folder(network));
       // A folder with only a config is resumed like a run that was stopped before its first checkpoint.
-      write_file(config_path(network), to_yaml(anchored(network.config)));
+      write_file(folder.config, to_yaml(anchored(network.config)));
     }
     std::vector<std::string> command = options_.program;
-    command.insert(command.end(), {"train", "--resume", folder});
+    command.insert(command.end(), {"train", "--resume", folder.root});
     children.start(index, command, log_path(network));
   }
 
@@ -272,7 +275,8 @@ class StudyRun {
       const std::string& score = plan_.cells[i].config.score;
       if (std::find(scores.begin(), scores.end(), score) == scores.end()) scores.push_back(score);
     }
-    const auto results = evaluate_run(run_folder(network(first)), scores, test_data(first), options_.device);
+    const auto results =
+        evaluate_run(run_folder(network(first)).root, scores, test_data(first), options_.device);
     make_output_folder(cell_folder(network(first)));
     for (const size_t i : cells) {
       const StudyCell& cell = plan_.cells[i];
@@ -312,10 +316,16 @@ class StudyRun {
   }
 
   CellResult read_cell(const StudyCell& cell) const {
-    CellResult result{cell.setting, cell.method, cell.seed, network(cell).name, cell.config.score, 0, {}, {}};
-    const std::string path = cell_path(cell), run = run_folder(network(cell));
+    CellResult result;
+    result.setting = cell.setting;
+    result.method = cell.method;
+    result.seed = cell.seed;
+    result.run = network(cell).name;
+    result.score = cell.config.score;
+    const std::string path = cell_path(cell);
+    const RunFolder run = run_folder(network(cell));
     whole(path, path, [&] { result.results = ordered_json::parse(read_file(path)); });
-    whole(run + "/metrics.jsonl", run, [&] { read_epochs(cell, run + "/metrics.jsonl", result); });
+    whole(run.metrics, run.root, [&] { read_epochs(cell, run.metrics, result); });
     return result;
   }
 

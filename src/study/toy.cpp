@@ -4,9 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <functional>
-
-#include "core/runtime.h"
 #include "poem/detector.h"
 #include "poem/metrics.h"
 #include "poem/scores.h"
@@ -19,15 +16,11 @@ namespace {
 ImageSet as_images(const at::Tensor& points) { return {"points", points.view({-1, 2, 1, 1}), {}, {}}; }
 at::Tensor as_points(const ImageSet& images) { return images.pixels.view({-1, 2}); }
 
-void train(Trainer& trainer, const std::function<void(const EpochReport&)>& report) {
-  if (!trainer.run(report, [] {})) throw Interrupted();
-}
-
 at::Tensor max_softmax_without_outliers(Config config, const TrainingData& data, at::Device device) {
   config.mining.miner = "none";
   config.objective.name = "cross_entropy";
   Trainer trainer(config, data, device);
-  train(trainer, [](const EpochReport&) {});
+  while (!trainer.done()) trainer.run_epoch();
   const Detector detector{trainer.network(), make_score("msp"), std::nullopt, data.id.class_names, 1};
   return detector.scores(as_images(toy_grid()));
 }
@@ -101,7 +94,7 @@ Config toy_config(int64_t seed) {
   config.train.epochs = 30;
   config.train.batch = config.train.outlier_batch = 30;
   config.train.learning_rate = 0.01;
-  config.train.schedule = "cosine";
+  config.train.schedule = Schedule::kCosine;
   return config;
 }
 
@@ -111,7 +104,10 @@ Toy run_toy(const Config& config, at::Device device) {
   toy.max_softmax = max_softmax_without_outliers(config, data, device);
   Trainer trainer(config, data, device);
   Observer observer(trainer, data, device);
-  train(trainer, [&](const EpochReport&) { observer.finish_epoch(); });
+  while (!trainer.done()) {
+    trainer.run_epoch();
+    observer.finish_epoch();
+  }
   toy.epochs = observer.take();
   return toy;
 }

@@ -36,8 +36,8 @@ void check(const Config& c, const std::string& path) {
          "set mining.miner: random, or another miner");
   }
   if (c.mining.miner != "none" && !make_objective(c.objective)->uses_outliers()) {
-    fail(fmt::format("objective.name {} ignores outliers: mining.miner {} would mine in vain",
-                     c.objective.name, c.mining.miner),
+    fail(fmt::format("objective.name {} ignores outliers, so mining.miner {} has no effect", c.objective.name,
+                     c.mining.miner),
          "set mining.miner: none, or another objective");
   }
   if (c.mining.miner == "greedy" && needs(c.score, kFitted | kNetwork)) {
@@ -53,7 +53,7 @@ void check(const Config& c, const std::string& path) {
     fail("data.ood is missing, but data.test is there", "name OOD test sets, or leave data.test out");
   }
   if (c.network.mean.size() != c.network.std.size()) {
-    fail("network.mean and network.std differ in length", "give one number a channel in both");
+    fail("network.mean and network.std differ in length", "give one number per channel in both");
   }
   for (const int64_t epochs : {c.train.epochs, c.train.pretrain}) {
     if (epochs > 0 && c.train.warmup >= epochs) {
@@ -110,7 +110,7 @@ std::vector<Key> keys(Config& c) {
        "ID images: below 1, random resized crops of at least this share of the image; padding is then unused",
        between(0.01, 1)},
 
-      {"outliers.fit", &c.outliers.fit,
+      {"outliers.fit", choice(&c.outliers.fit),
        "crop: cut a random piece of data.size out of the original; resize: bring the shorter side to "
        "data.size first",
        one_of({"crop", "resize"})},
@@ -124,7 +124,7 @@ std::vector<Key> keys(Config& c) {
       {"network.growth", &c.network.growth, "densenet: channels that each layer adds", between(1, 512)},
       {"network.width", &c.network.width, "wideresnet: widening factor", between(1, 64)},
       {"network.hidden", &c.network.hidden, "mlp: units of each hidden layer", between(1, 65536)},
-      {"network.init", &c.network.init,
+      {"network.init", choice(&c.network.init),
        "he: N(0, 2/(k² out)); authors: N(0, 2/layers per block), densenet only", one_of({"he", "authors"})},
       {"network.mean", &c.network.mean, "subtracted from the pixels (0 … 255), one number per channel"},
       {"network.std", &c.network.std, "the pixels are then divided by this, one number per channel",
@@ -141,10 +141,10 @@ std::vector<Key> keys(Config& c) {
        "sofl: number of outputs in addition to the classes (its authors: 5 for CIFAR-10, 10 for CIFAR-100)",
        between(1, 10000)},
       {"objective.temperature", &c.objective.temperature, "supcon: temperature τ", between(1e-3, 1e3)},
-      {"objective.components", &c.network.components, "ccu: number of Gaussians in each of the two densities",
-       between(1, 100000)},
-      {"objective.density_learning_rate", &c.network.density_rate, "ccu: learning rate of the two densities",
-       between(0, 1)},
+      {"objective.components", &c.objective.components,
+       "ccu: number of Gaussians in each of the two densities", between(1, 100000)},
+      {"objective.density_learning_rate", &c.objective.density_rate,
+       "ccu: learning rate of the two densities", between(0, 1)},
 
       {"mining.miner", &c.mining.miner, "how outliers are chosen", one_of(with_none(miner_names()))},
       {"mining.pool", &c.mining.pool, "S, the number of outliers scored per epoch", at_least(1)},
@@ -157,7 +157,7 @@ std::vector<Key> keys(Config& c) {
        "share of the mined outliers that is taken at random from the rest of the pool", between(0, 1)},
       {"mining.until", &c.mining.until,
        "epoch after which mining stops and the last mined set stays; 0: mining never stops", at_least(0)},
-      {"mining.first", &c.mining.first, "how the first epoch chooses its outliers",
+      {"mining.first", choice(&c.mining.first), "how the first epoch chooses its outliers",
        one_of({"miner", "random"})},
       {"mining.max_per_image", &c.mining.max_per_image,
        "how many crops of one image may be mined; 0: any number", at_least(0)},
@@ -168,14 +168,14 @@ std::vector<Key> keys(Config& c) {
        "variance σ² of the noise on the target logits", between(1e-12, 1e12)},
       {"posterior.scale", &c.posterior.scale,
        "factor on the covariance: 1 as in the paper, 20 in the authors' code", between(1e-12, 1e12)},
-      {"posterior.target", &c.target, "target logit: + for outliers, − for ID", between(1e-6, 100)},
-      {"posterior.noise", &c.target_noise,
+      {"posterior.target", &c.posterior.target, "target logit: + for outliers, − for ID", between(1e-6, 100)},
+      {"posterior.noise", choice(&c.posterior.target_noise),
        "noise on the targets; iid: one draw per row; single: one draw for the whole run",
        one_of({"iid", "single"})},
 
       {"queue.epochs", &c.queue.epochs, "number of past epochs whose data the posterior uses",
        between(1, 1000)},
-      {"queue.features", &c.queue.features,
+      {"queue.features", choice(&c.queue.features),
        "stored: features from the epoch that trained on them; fresh: computed again in each epoch",
        one_of({"stored", "fresh"})},
 
@@ -195,17 +195,18 @@ std::vector<Key> keys(Config& c) {
       {"train.learning_rate", &c.train.learning_rate, "learning rate at the start", between(0, 1000)},
       {"train.momentum", &c.train.momentum, "Nesterov momentum", between(0, 1)},
       {"train.weight_decay", &c.train.weight_decay, "weight of the L2 penalty", between(0, 1)},
-      {"train.precision", &c.train.precision,
+      {"train.precision", choice(&c.train.precision),
        "bf16: the network computes in bfloat16 (GPU only; weights, statistics, features and the detector "
        "stay float32); auto: bf16 if the GPU supports it",
        one_of({"auto", "float32", "bf16"})},
       {"train.deterministic", &c.train.deterministic,
        "on a GPU: add sums in a fixed order, so that a run can be repeated bit for bit; slower"},
-      {"train.images", &c.train.images,
+      {"train.images", choice(&c.train.images),
        "on a GPU: auto keeps all images there if they need at most half of its free memory; stream sends the "
        "images of each batch",
        one_of({"auto", "stream"})},
-      {"train.schedule", &c.train.schedule, "how the learning rate falls", one_of({"step", "cosine"})},
+      {"train.schedule", choice(&c.train.schedule), "how the learning rate falls",
+       one_of({"step", "cosine"})},
       {"train.milestones", &c.train.milestones, "step: shares of the training at which the rate drops",
        between(0, 1)},
       {"train.drop", &c.train.drop, "step: factor of each drop", between(0, 1)},

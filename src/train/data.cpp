@@ -31,6 +31,31 @@ void split_validation(TrainingData& data, const Config& config) {
     throw Error(config.data.train, "leaves no image to train on", "lower data.validation");
 }
 
+Augmentation id_augmentation(const Config& config) {
+  const AugmentSettings& settings = config.augment;
+  Augmentation cut;
+  cut.size = config.data.size;
+  cut.padding = settings.padding;
+  cut.flip = settings.flip;
+  cut.brightness = settings.brightness;
+  cut.contrast = settings.contrast;
+  cut.saturation = settings.saturation;
+  cut.hue = settings.hue;
+  cut.jitter_share = settings.jitter_share;
+  cut.grey = settings.grey;
+  cut.min_area = settings.min_area;
+  return cut;
+}
+
+Augmentation outlier_augmentation(const Config& config) {
+  Augmentation cut;
+  cut.size = config.data.size;
+  cut.padding = config.outliers.padding;
+  cut.flip = config.outliers.flip;
+  cut.resize = config.outliers.fit == OutlierFit::kResize;
+  return cut;
+}
+
 }  // namespace
 
 int64_t held_out_count(const std::optional<double>& share, int64_t images) {
@@ -61,7 +86,7 @@ TrainingData load_training_data(const Config& config) {
   const ReadOptions fitted = read_options(config.data);
   ReadOptions original = fitted;
   original.size = 0;
-  const bool resize = config.outliers.fit == "resize";
+  const bool resize = config.outliers.fit == OutlierFit::kResize;
   ReadOptions labelled = fitted;
   labelled.every_class = true;
   data.id = read_images(config.data.train, labelled);
@@ -73,10 +98,8 @@ TrainingData load_training_data(const Config& config) {
   check_channels(data.id, channels);
   split_validation(data, config);
 
-  const AugmentSettings& a = config.augment;
-  data.id_cut = {config.data.size, a.padding,    true,  a.flip,         false,  a.brightness,
-                 a.contrast,       a.saturation, a.hue, a.jitter_share, a.grey, a.min_area};
-  data.outlier_cut = {config.data.size, config.outliers.padding, true, config.outliers.flip, resize};
+  data.id_cut = id_augmentation(config);
+  data.outlier_cut = outlier_augmentation(config);
   if (config.mining.miner != "none") {
     // What is mapped stays so and is resized crop by crop; other sources are brought to size while they are
     // read.
@@ -150,7 +173,7 @@ TestData load_test_data(const std::string& id, const std::vector<std::string>& o
   TestData data;
   data.id = read_images(id, options);
   for (const auto& [name, source] : named_paths(kOod, ood))
-    data.ood.emplace_back(name, read_images(source, options));
+    data.ood.push_back({name, read_images(source, options)});
   return data;
 }
 

@@ -2,12 +2,12 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "core/safetensors.h"
 #include "poem/config.h"
 #include "poem/crops.h"
+#include "poem/evaluate.h"
 #include "poem/images.h"
 #include "poem/read.h"
 
@@ -42,11 +42,6 @@ void store_crops(const std::vector<Crop>& crops, const std::string& name, Tensor
 std::vector<Crop> load_crops(const TensorFile& file, const std::string& name,
                              int64_t images);  // an Error for a crop of none of them
 
-// Test sets: the labelled ID images and (name, images) of every OOD set.
-struct TestData {
-  ImageSet id;
-  std::vector<std::pair<std::string, ImageSet>> ood;
-};
 // `ood` entries are NAME=SOURCE. A missing '=', an empty or a repeated name, and what check_source() finds,
 // is an Error before the first image is read.
 void check_test_sources(const std::string& id, const std::vector<std::string>& ood,

@@ -99,7 +99,7 @@ class TestSheets {
 
  private:
   const ImageSet& images(const Shown& image) const {
-    return image.set == 0 ? test_.id : test_.ood[image.set - 1].second;
+    return image.set == 0 ? test_.id : test_.ood[image.set - 1].images;
   }
   int64_t label(const Shown& image) const { return labels_.data_ptr<int64_t>()[image.index]; }
   int64_t predicted(const Shown& image) const {

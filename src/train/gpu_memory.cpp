@@ -10,17 +10,17 @@
 #include "poem/error.h"
 #include "poem/network.h"
 #include "poem/objective.h"
-#include "train/trainer.h"
+#include "train/network_setup.h"
 #ifdef POEM_HAS_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #endif
 
 namespace poem {
 
-bool computes_in_bf16(const std::string& precision, at::Device device) {
-  if (precision == "float32") return false;
+bool computes_in_bf16(Precision precision, at::Device device) {
+  if (precision == Precision::kFloat32) return false;
   if (has_bf16(device)) return true;
-  if (precision == "auto") return false;
+  if (precision == Precision::kAuto) return false;
   throw Error("train.precision", "is bf16, which only a GPU with bfloat16 does (compute capability 8.0)",
               "use --device cuda there, or set it to float32");
 }

@@ -15,6 +15,6 @@ void check_gpu_memory(const Config& config, at::Device device);
 int64_t images_a_block(int64_t size, at::Device device);
 
 // Whether training computes in bfloat16 there; an Error if it cannot as it should.
-bool computes_in_bf16(const std::string& precision, at::Device device);
+bool computes_in_bf16(Precision precision, at::Device device);
 
 }  // namespace poem

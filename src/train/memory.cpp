@@ -95,7 +95,7 @@ void check_memory(const Config& config, const Network& network) {
     if (miner->uses_posterior()) {
       needs.push_back({"network.name", fmt::format("{:.0f} features of {:.0f} images at a time", m, kBlock),
                        "choose a smaller network", 2 * kFloat * kBlock * m});
-      const bool fresh = config.queue.features == "fresh";
+      const bool fresh = config.queue.features == QueueFeatures::kFresh;
       needs.push_back(
           {"queue.epochs", fmt::format("{} epochs", config.queue.epochs), "lower it",
            static_cast<double>(config.queue.epochs) * (fresh ? kCrop * select : kDouble * m * m)});

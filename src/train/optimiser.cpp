@@ -51,7 +51,8 @@ double learning_rate(const TrainSettings& settings, int64_t epochs, double progr
     constexpr double kStart = 0.01;
     return settings.learning_rate * (kStart + (1 - kStart) * progress / warmup);
   }
-  if (settings.schedule == "cosine") return settings.learning_rate * 0.5 * (1 + std::cos(M_PI * progress));
+  if (settings.schedule == Schedule::kCosine)
+    return settings.learning_rate * 0.5 * (1 + std::cos(M_PI * progress));
   double rate = settings.learning_rate;
   for (const double milestone : settings.milestones) {
     if (progress >= milestone) rate *= settings.drop;

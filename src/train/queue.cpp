@@ -7,29 +7,25 @@
 
 #include "net/weights.h"
 #include "poem/error.h"
+#include "poem/targets.h"
+
 namespace poem {
-namespace {
 
-constexpr int64_t kBlock = 50000;  // crops whose features are held at a time
-
-}  // namespace
-
-Queue::Queue(const Config& config, int64_t features)
-    : fresh_(config.queue.features == "fresh"),
+Queue::Queue(const Config& config, int64_t feature_count)
+    : fresh_(config.queue.features == QueueFeatures::kFresh),
       capacity_(config.queue.epochs),
-      features_(features),
+      feature_count_(feature_count),
       seed_(static_cast<uint64_t>(config.seed)),
-      targets_{config.target, config.posterior.noise_variance,
-               config.target_noise == "iid" ? TargetNoise::kIid : TargetNoise::kSingle} {}
+      posterior_(config.posterior) {}
 
 void Queue::push(int64_t epoch, const std::vector<Crop>& id, const std::vector<Crop>& mined,
-                 const FeatureExtractor& extract) {
-  Entry entry{epoch, Statistics(features_), {}};
+                 const FeatureWalks& features) {
+  Entry entry{epoch, Statistics(feature_count_), {}};
   if (fresh_) {
     entry.mined = mined;
   } else {
-    add(entry.statistics, id, extract.id, epoch, Side::kId, 1);
-    add(entry.statistics, mined, extract.outliers, epoch, Side::kOutlier, 1);
+    add(entry.statistics, id, features.id, epoch, Side::kId, 1);
+    add(entry.statistics, mined, features.outliers, epoch, Side::kOutlier, 1);
   }
   entries_.push_back(std::move(entry));
   if (static_cast<int64_t>(entries_.size()) > capacity_) entries_.pop_front();
@@ -39,32 +35,30 @@ bool Queue::holds(int64_t epoch) const {
   return std::any_of(entries_.begin(), entries_.end(), [=](const Entry& e) { return e.epoch == epoch; });
 }
 
-Statistics Queue::statistics(const TrainingData& data, const FeatureExtractor& extract) const {
-  Statistics sum(features_);
+Statistics Queue::statistics(const TrainingData& data, const FeatureWalks& features) const {
+  Statistics sum(feature_count_);
   for (const Entry& entry : entries_) {
     if (fresh_) {
-      add(sum, entry.mined, extract.outliers, entry.epoch, Side::kOutlier, 1);
+      add(sum, entry.mined, features.outliers, entry.epoch, Side::kOutlier, 1);
     } else {
       sum += entry.statistics;
     }
   }
   if (fresh_ && !entries_.empty()) {
     const int64_t last = entries_.back().epoch;
-    add(sum, id_crops(data, seed_, last), extract.id, last, Side::kId, static_cast<int64_t>(entries_.size()));
+    add(sum, id_crops(data, seed_, last), features.id, last, Side::kId,
+        static_cast<int64_t>(entries_.size()));
   }
   return sum;
 }
 
-void Queue::add(Statistics& sum, const std::vector<Crop>& crops,
-                const std::function<at::Tensor(const Crop*, int64_t)>& features, int64_t epoch, Side side,
-                int64_t weight) const {
-  const auto size = static_cast<int64_t>(crops.size());
-  for (int64_t first = 0; first < size; first += kBlock) {
-    const int64_t count = std::min(kBlock, size - first);
-    const at::Tensor phi = features(&crops[first], count).narrow(1, 0, features_);
-    sum.add(phi, target_logits(targets_, seed_, epoch, side, first, count, weight),
-            static_cast<double>(weight));
-  }
+void Queue::add(Statistics& sum, const std::vector<Crop>& crops, const FeatureWalk& walk, int64_t epoch,
+                Side side, int64_t weight) const {
+  walk(crops, [&](int64_t first, const at::Tensor& features) {
+    const at::Tensor phi = features.narrow(1, 0, feature_count_);
+    const at::Tensor y = target_logits(posterior_, seed_, epoch, side, first, phi.size(0), weight);
+    sum.add(phi, y, static_cast<double>(weight));
+  });
 }
 
 void Queue::store(TensorFile& file) const {
@@ -91,7 +85,7 @@ void Queue::load(const TensorFile& file, int64_t outliers) {
   entries_.clear();
   for (int64_t i = 0; i < epochs.numel(); ++i) {
     const std::string name = fmt::format("queue.{}.", i);
-    Entry entry{epochs[i].item<int64_t>(), Statistics(features_), {}};
+    Entry entry{epochs[i].item<int64_t>(), Statistics(feature_count_), {}};
     if (fresh_) {
       entry.mined = load_crops(file, name + "mined", outliers);
     } else {

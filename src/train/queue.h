@@ -6,36 +6,35 @@
 #pragma once
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <vector>
 
 #include "core/safetensors.h"
 #include "poem/config.h"
 #include "poem/crops.h"
+#include "poem/mining.h"
 #include "poem/posterior.h"
 #include "poem/targets.h"
 #include "train/data.h"
 
 namespace poem {
 
-// How the queue looks at crops of ID images and of outliers: what Network::features() gives, a block at a
-// time.
-struct FeatureExtractor {
-  std::function<at::Tensor(const Crop*, int64_t)> id, outliers;
+// How the features of crops of ID images and of outliers are taken.
+struct FeatureWalks {
+  FeatureWalk id, outliers;
 };
 
 class Queue {
  public:
-  Queue(const Config& config, int64_t features);
+  Queue(const Config& config, int64_t feature_count);
 
   // After epoch t: what it trained on joins, the oldest epoch leaves.
   void push(int64_t epoch, const std::vector<Crop>& id, const std::vector<Crop>& mined,
-            const FeatureExtractor& extract);
+            const FeatureWalks& features);
 
   bool holds(int64_t epoch) const;
 
   // ΦΦᵀ and Φy of all that is queued. Fresh features are those of `data`'s ID crops of the last epoch queued.
-  Statistics statistics(const TrainingData& data, const FeatureExtractor& extract) const;
+  Statistics statistics(const TrainingData& data, const FeatureWalks& features) const;
 
   void store(TensorFile& file) const;
   void load(const TensorFile& file, int64_t outliers);  // how many there are
@@ -46,14 +45,13 @@ class Queue {
     Statistics statistics;    // stored
     std::vector<Crop> mined;  // fresh
   };
-  void add(Statistics& sum, const std::vector<Crop>& crops,
-           const std::function<at::Tensor(const Crop*, int64_t)>& features, int64_t epoch, Side side,
+  void add(Statistics& sum, const std::vector<Crop>& crops, const FeatureWalk& walk, int64_t epoch, Side side,
            int64_t weight) const;
 
   bool fresh_;
-  int64_t capacity_, features_;
+  int64_t capacity_, feature_count_;
   uint64_t seed_;
-  TargetSettings targets_;
+  PosteriorSettings posterior_;
   std::deque<Entry> entries_;
 };
 

@@ -1,189 +1,42 @@
 #include "poem/training.h"
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
 #include "core/file.h"
 #include "core/lock.h"
-#include "core/npy.h"
 #include "core/progress.h"
 #include "core/runtime.h"
 #include "core/text.h"
-#include "detect/scores_csv.h"
 #include "poem/error.h"
 #include "poem/evaluate.h"
 #include "poem/fit.h"
-#include "poem/metrics.h"
 #include "train/checkpoint.h"
 #include "train/epoch_report.h"
+#include "train/finish.h"
 #include "train/gallery.h"
 #include "train/gpu_memory.h"
 #include "train/memory.h"
+#include "train/metrics_log.h"
+#include "train/network_setup.h"
 #include "train/optimiser.h"
-#include "train/tensorboard.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace poem {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::ordered_json;
-
-constexpr const char* kMark = "config.yaml";  // a folder with it is a run
-
-struct Folder {
-  explicit Folder(const std::string& path)
-      : root(path),
-        config(path + "/" + kMark),
-        metrics(path + "/metrics.jsonl"),
-        checkpoint(path + "/checkpoint/state.safetensors"),
-        detector(path + "/detector.safetensors"),
-        results(path + "/results.json"),
-        table(path + "/results.csv"),
-        scores(path + "/scores"),
-        verdicts(path + "/scores.csv"),
-        gallery(path + "/gallery") {}
-  std::string root, config, metrics, checkpoint, detector, results, table, scores, verdicts, gallery;
-};
-
-// metrics.jsonl: a line an epoch; and the same for TensorBoard.
-class Metrics {
- public:
-  // Goes on with the lines for epochs that the checkpoint holds; a kill may have left later or half ones.
-  Metrics(const Folder& folder, int64_t epochs) : folder_(folder) {
-    if (fs::exists(folder.metrics)) read(epochs);
-    write_events(folder.root,
-                 text());  // TensorBoard sees a run from its beginning, and no epoch that is to come again
-  }
-
-  void add(const ordered_json& line) {
-    lines_.push_back(line);
-    write();
-  }
-
-  bool has_results() const { return lines_.empty() || lines_.back().contains("results"); }
-
-  void set_results(const ordered_json& results) {
-    lines_.back()["results"] = results;
-    write();
-  }
-
- private:
-  void read(int64_t epochs) {
-    std::istringstream text(read_file(folder_.metrics));
-    for (std::string line; std::getline(text, line);) {
-      const ordered_json entry = ordered_json::parse(line, nullptr, false);
-      if (!entry.is_object() || !entry.contains("epoch") || !entry["epoch"].is_number_integer()) break;
-      if (entry["epoch"].get<int64_t>() > epochs) break;
-      lines_.push_back(entry);
-    }
-  }
-
-  std::string text() const {
-    std::string text;
-    for (const ordered_json& line : lines_) {
-      text += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-    }
-    return text;
-  }
-
-  void write() const {
-    const std::string lines = text();
-    write_file(folder_.metrics, lines);
-    write_events(folder_.root, lines);
-  }
-
-  const Folder& folder_;
-  std::vector<ordered_json> lines_;
-};
-
-Detector bare_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
-  return {trainer.network(), nullptr, std::nullopt, data.id.class_names, config.data.size};
-}
-
-IdImages split(const TrainingData& data) {
-  return {subset(data.id, data.train_rows), subset(data.id, data.validation_rows)};
-}
-
-// ID images held out of training give the threshold, which keeps as many of them as threshold.tpr says.
-Detector make_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
-  Detector detector = bare_detector(config, data, trainer);
-  std::optional<IdImages> id;
-  if (needs(config.score, kImages)) id = split(data);
-  detector.score = fit_scores({config.score}, detector, id).front();
-  if (!data.validation_rows.empty()) {
-    const ImageSet held_out = subset(data.id, data.validation_rows);
-    detector.threshold = threshold_at_tpr(to_doubles(detector.scores(held_out)), config.tpr);
-    detector.calibration = Calibration{config.tpr, held_out.size()};
-  }
-  return detector;
-}
-
-// Before the training: a threshold from few images is worth little.
-void tell_of_threshold(const Config& config, const TrainingData& data) {
-  constexpr int64_t kFew = 200;
-  const auto count = static_cast<int64_t>(data.validation_rows.size());
-  if (count >= kFew) return;
-  const auto& share = config.data.validation;
-  const std::string key = fmt::format("data.validation {}", share ? fmt::to_string(*share) : "auto");
-  if (count == 0) {
-    spdlog::warn("{} holds out no image: the detector will have no threshold", key);
-    return;
-  }
-  spdlog::warn("{} holds out few images: the threshold {} (raise data.validation, or add ID images)", key,
-               to_text(Calibration{config.tpr, count}));
-}
-
-// The results, and how far the detector's threshold can be trusted.
-std::string results_text(const Results& results, const Detector& detector) {
-  ordered_json json = to_full_json(results);
-  json["calibration"] = nullptr;
-  if (detector.calibration) {
-    const KeptShare kept = kept_share(*detector.calibration);
-    json["calibration"] = {{"tpr", detector.calibration->tpr},
-                           {"images", detector.calibration->images},
-                           {"kept_low", kept.low},
-                           {"kept_high", kept.high}};
-  }
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
-
-// The detector comes last: a run that has it is finished.
-std::optional<Results> finish(const Folder& folder, const Detector& detector,
-                              const std::optional<TestData>& test) {
-  if (detector.threshold)
-    spdlog::info("threshold {:.6g} {}", *detector.threshold, to_text(*detector.calibration));
-  if (!test) {
-    detector.save(folder.detector);
-    return std::nullopt;
-  }
-  const auto sets = score_sets(detector, {detector.score}, test->id, test->ood);
-  const Results results = summarise(sets, detector, {detector.score}, test->id).front();
-  if (!results.problem.empty()) spdlog::warn("score '{}': {}", detector.score->name(), results.problem);
-  make_output_folder(folder.scores);
-  for (const ScoredSet& set : sets)
-    write_npy(folder.scores + "/" + set.name + ".npy", at::tensor(set.scores.front()));
-  write_file(folder.verdicts, scores_csv(sets, detector, {detector.score}, test->id, test->ood));
-  write_test_sheets(folder.gallery, detector, *test, sets);
-  write_file(folder.table, to_csv(results));
-  write_file(folder.results, results_text(results, detector));
-  detector.save(folder.detector);
-  return results;
-}
 
 // Everything a run reads. Test sets too: a bad one is an error before the training, not after it.
 struct Inputs {
   explicit Inputs(const Config& config) : training(load_training_data(config)) {
     if (config.data.test.empty()) return;
     test = load_test_data(config.data.test, config.data.ood, read_options(config.data));
-    check_fits(training.id.channels(), training.id.class_names, test->id, test->ood);
+    check_fits(training.id.channels(), training.id.class_names, *test);
   }
   TrainingData training;
   std::optional<TestData> test;
@@ -192,67 +45,96 @@ struct Inputs {
 // What the number of images decides. (A GPU was asked before.)
 void check_room(const Config& config, const Inputs& inputs, at::Device device) {
   if (!device.is_cpu()) return;
-  const ImageSet& id = inputs.training.id;
-  const NetworkSpec spec =
-      network_spec(config, *make_objective(config.objective), id.channels(), id.height() * id.width(),
-                   static_cast<int64_t>(id.class_names.size()));
+  const NetworkSpec spec = network_spec(config, *make_objective(config.objective), inputs.training.id);
   check_step_memory(config, spec, static_cast<int64_t>(inputs.training.train_rows.size()));
 }
 
-// A run that goes on is not finished: what it was then must not pass for what it will be.
-void remove_results(const Folder& folder) {
-  for (const std::string& path :
-       {folder.detector, folder.results, folder.table, folder.scores, folder.verdicts})
-    fs::remove_all(path);
-  remove_test_sheets(folder.gallery);
-}
+// What a run writes while it trains.
+class RunWriter {
+ public:
+  RunWriter(const RunFolder& folder, const Inputs& inputs, const Trainer& trainer, at::Device device)
+      : folder_(folder),
+        inputs_(inputs),
+        trainer_(trainer),
+        device_(device),
+        metrics_(folder, trainer.epoch()) {}
 
-RunOutcome train(Trainer& trainer, const Inputs& inputs, const Folder& folder, at::Device device) {
-  const Config& config = trainer.config();
-  const TrainingData& data = inputs.training;
-  make_output_folder(fs::path(folder.checkpoint).parent_path().string());
-  tell_of_threshold(config, data);
-  Metrics metrics(folder, trainer.epoch());
-  std::optional<Job> job(std::in_place, "epoch", trainer.epoch(), trainer.epochs());  // of the progress view
-  const auto report = [&](const EpochReport& figures) {
-    if (figures.mining) write_mined_sheet(folder.gallery, figures.epoch, trainer.mined(), data);
-    metrics.add(to_json(figures));
-    spdlog::info(to_text(figures, trainer.epochs()));
-  };
-  // The test sets come after the checkpoint: whatever ends the evaluation, the epoch is kept.
-  const auto evaluate_epoch = [&] {
-    const int64_t every = config.train.evaluate_every, epoch = trainer.epoch() - config.train.pretrain;
-    if (!inputs.test || every == 0 || epoch <= 0 || epoch % every != 0 || metrics.has_results()) return;
+  void record(const EpochReport& figures) {
+    if (figures.mining) write_mined_sheet(folder_.gallery, figures.epoch, trainer_.mined(), inputs_.training);
+    metrics_.add(to_json(figures));
+    spdlog::info(to_text(figures, trainer_.epochs()));
+  }
+
+  // A finished run that goes on is no longer finished. Its results leave after the new checkpoint is written,
+  // so that a full disk costs nothing.
+  void save() const {
+    write_checkpoint(folder_.checkpoint, trainer_, inputs_.training, device_);
+    if (folder_.finished()) folder_.remove_results();
+  }
+
+  // The test sets, every train.evaluate_every epochs. They come after the checkpoint: whatever ends the
+  // evaluation, the epoch is kept.
+  std::optional<Results> evaluate_epoch() {
+    const Config& config = trainer_.config();
+    const int64_t every = config.train.evaluate_every, epoch = trainer_.epoch() - config.train.pretrain;
+    if (!inputs_.test || every == 0 || epoch <= 0 || epoch % every != 0 || metrics_.has_results()) return {};
     try {
-      const Detector detector = make_detector(config, data, trainer);
-      const Results results = evaluate(detector, config.score, inputs.test->id, inputs.test->ood);
-      metrics.set_results(to_json(results));
-      job->set_figures(fmt::format("FPR95 {:.2f} %", 100 * results.mean.fpr95));
-    } catch (const UnfitScore& e) {  // the network may yet become one that it can be fitted to
+      const Detector detector = make_detector(config, inputs_.training, trainer_);
+      const Results results = evaluate(detector, config.score, *inputs_.test);
+      metrics_.set_results(to_json(results));
+      return results;
+    } catch (const UnfitScore& e) {  // it may yet fit what the network becomes
       spdlog::warn("epoch {} is not evaluated: {}", epoch, e.what());
+      return {};
     }
-  };
-  const auto checkpoint = [&] {
-    if (fs::exists(folder.detector)) remove_results(folder);
-    write_checkpoint(folder.checkpoint, trainer, data, device);
-    evaluate_epoch();
-    job->set_done(trainer.epoch());
+  }
+
+ private:
+  const RunFolder& folder_;
+  const Inputs& inputs_;
+  const Trainer& trainer_;
+  const at::Device device_;
+  MetricsLog metrics_;
+};
+
+// Algorithm 2, epoch after epoch. False if a signal stopped it: the checkpoint then has all that was trained.
+bool train_epochs(Trainer& trainer, RunWriter& run) {
+  const SaveOnInterrupt words;
+  Job job("epoch", trainer.epoch(), trainer.epochs());
+  const auto evaluate = [&] {
+    if (const auto results = run.evaluate_epoch())
+      job.set_figures(fmt::format("FPR95 {:.2f} %", 100 * results->mean.fpr95));
   };
   try {
-    evaluate_epoch();  // of a run that was stopped while it did
-    if (!trainer.run(report, checkpoint)) return {false, std::nullopt};
-    job.reset();
-    catch_interrupts();  // Ctrl-C during the last batch had nothing left to stop; a later one ends what
-                         // follows
-    return {true, finish(folder, make_detector(config, data, trainer), inputs.test)};
-  } catch (const Interrupted&) {  // while outliers were scored or a test set: the checkpoint has all that was
-                                  // trained
+    evaluate();  // a signal may have stopped the last evaluation
+    while (!trainer.done()) {
+      run.record(trainer.run_epoch());
+      run.save();
+      evaluate();
+      job.set_done(trainer.epoch());
+      stop_if_interrupted();
+    }
+    return true;
+  } catch (const Interrupted&) {
+    if (trainer.in_epoch()) run.save();
+    return false;
+  }
+}
+
+RunOutcome train(Trainer& trainer, const Inputs& inputs, const RunFolder& folder, at::Device device) {
+  make_output_folder(fs::path(folder.checkpoint).parent_path().string());
+  warn_of_few_held_out(trainer.config(), inputs.training);
+  RunWriter run(folder, inputs, trainer, device);
+  if (!train_epochs(trainer, run)) return {false, std::nullopt};
+  try {
+    return {true, finish_run(folder, make_detector(trainer.config(), inputs.training, trainer), inputs.test)};
+  } catch (const Interrupted&) {  // the checkpoint has the whole training: --resume only finishes it
     return {false, std::nullopt};
   }
 }
 
 // The trainer is then where the run was stopped.
-void restore(Trainer& trainer, const Inputs& inputs, const Folder& folder, at::Device device) {
+void restore(Trainer& trainer, const Inputs& inputs, const RunFolder& folder, at::Device device) {
   if (!fs::exists(folder.checkpoint)) return;
   read_checkpoint(folder.checkpoint, trainer, inputs.training, device);
   if (trainer.begun() > trainer.epochs()) {
@@ -287,32 +169,12 @@ void check_changeable(const std::vector<std::string>& set, const std::string& ru
     throw Error(
         "--set " + assignment, "cannot change while a run goes on: what it has trained depends on it",
         fmt::format("with --resume set only {}; for another training: poem train {} --set {} --out NEW",
-                    listed(keys), shell_quoted(run + "/" + kMark), shell_quoted(assignment)));
+                    listed(keys), shell_quoted(run + "/" + RunFolder::kConfig), shell_quoted(assignment)));
   }
 }
-
-}  // namespace
-
-// Only a run may be replaced, and only if nothing else lies in its folder.
-void check_run_folder(const std::string& path, bool force) {
-  check_output_folder(path, force, kMark);
-  if (!fs::exists(path)) return;
-  const std::set<std::string> own = {kMark,          "metrics.jsonl", "checkpoint", "detector.safetensors",
-                                     "results.json", "results.csv",   "scores",     "scores.csv",
-                                     "gallery",      "report.html"};
-  for (const auto& entry : fs::directory_iterator(path)) {
-    std::string name = entry.path().filename().string();
-    if (entry.path().extension() == ".tmp") name = entry.path().stem().string();  // a kill left it
-    if (own.count(name) > 0 || name.rfind("events.out.tfevents.", 0) == 0) continue;
-    throw Error(path, fmt::format("contains {}, which poem did not create, so it is never replaced", name),
-                "move that away, or choose another folder");
-  }
-}
-
-namespace {
 
 // Where data has moved since the training, the run's config is what to change.
-void find_sources(const Config& config, const Folder& folder) {
+void find_sources(const Config& config, const RunFolder& folder) {
   try {
     check_sources(config);
   } catch (const Error& e) {
@@ -337,7 +199,7 @@ void check_startable(const Config& config, at::Device device) {
 }
 
 RunOutcome start_run(const Config& given, const std::string& path, bool force, at::Device device) {
-  const Folder folder(path);
+  const RunFolder folder(path);
   const Config config = anchored(given);
   check_run_folder(path, force);
   const bool existed = fs::exists(path);
@@ -374,8 +236,8 @@ void rehearse_run(const Config& given, at::Device device) {
 }
 
 RunOutcome resume_run(const std::string& path, at::Device device, const std::vector<std::string>& set) {
-  const Folder folder(path);
-  if (!fs::exists(folder.config)) {
+  const RunFolder folder(path);
+  if (!folder.is_run()) {
     throw Error(path, "is not a run: it has no config.yaml", "name a folder that 'poem train --out' made");
   }
   check_changeable(set, path);
@@ -400,28 +262,23 @@ std::string detector_path(const std::string& run_or_file) {
                 "name a folder that 'poem train --out' made, or its detector.safetensors");
   }
   if (!fs::is_directory(run_or_file)) return run_or_file;
-  const Folder folder(run_or_file);
-  if (fs::exists(folder.detector)) return folder.detector;
-  if (fs::exists(folder.config)) {
+  const RunFolder folder(run_or_file);
+  if (folder.finished()) return folder.detector;
+  if (folder.is_run()) {
     throw Error(run_or_file, "has no detector yet",
                 "finish it with: poem train --resume " + shell_quoted(run_or_file));
   }
   throw Error(run_or_file, "is not a run", "name a folder that 'poem train --out' made");
 }
 
-void check_score(const Config& config, const TrainingData& data, const Trainer& trainer) {
-  const IdImages images{data.id, subset(data.id, data.validation_rows)};
-  choose_scores({config.score}, available(bare_detector(config, data, trainer), images));
-}
-
 IdImages load_id_images(const std::string& run) {
-  const Folder folder(run);
+  const RunFolder folder(run);
   Config config = read_config(folder.config, {});
-  config.mining.miner = "none";  // outliers and test sets are of no use here
+  config.mining.miner = "none";  // no outliers and no test sets are needed
   config.data.test.clear();
   config.data.ood.clear();
   find_sources(config, folder);
-  return split(load_training_data(config));
+  return split_images(load_training_data(config));
 }
 
 }  // namespace poem

@@ -1,0 +1,50 @@
+#include "train/feature_extractor.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/progress.h"
+#include "train/gpu_memory.h"
+
+namespace poem {
+
+FeatureExtractor::FeatureExtractor(Network& network, at::Device device, int64_t size, bool bf16,
+                                   void (*before_images)())
+    : network_(network),
+      images_at_a_time_(images_a_block(size, device)),
+      bf16_(bf16),
+      before_images_(before_images) {}
+
+void FeatureExtractor::operator()(const DeviceImages& images, const std::vector<Crop>& crops,
+                                  const Augmentation& augmentation, const FeatureVisit& visit,
+                                  const std::string& what) const {
+  constexpr int64_t kBlock = 20000;  // crops whose features are held at a time
+  const at::NoGradGuard no_grad;
+  const auto size = static_cast<int64_t>(crops.size());
+  std::optional<Progress> bar;
+  if (!what.empty()) bar.emplace(what, size, "images");
+  for (int64_t first = 0; first < size; first += kBlock) {
+    const int64_t count = std::min(kBlock, size - first);
+    visit(first, block(images, &crops[first], count, augmentation));
+    if (bar) bar->advance(count);
+  }
+}
+
+// As many images at a time as the device has memory for.
+at::Tensor FeatureExtractor::block(const DeviceImages& images, const Crop* crops, int64_t count,
+                                   const Augmentation& augmentation) const {
+  const Bf16Scope precision(network_, bf16_);
+  network_.train(false);
+  std::vector<at::Tensor> parts;
+  for (int64_t first = 0; first < count; first += images_at_a_time_) {
+    before_images_();
+    const int64_t part = std::min(images_at_a_time_, count - first);
+    parts.push_back(network_.features(images.cut(crops + first, part, augmentation)));
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
+}  // namespace poem

@@ -1,0 +1,64 @@
+#include "train/network_setup.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "core/runtime.h"
+#include "images/pool.h"
+
+namespace poem {
+
+NetworkSpec network_spec(const Config& config, const Objective& objective, int64_t channels, int64_t pixels,
+                         int64_t classes) {
+  NetworkSpec spec = config.network;
+  spec.head = objective.head();
+  spec.components = config.objective.components;
+  spec.density_rate = config.objective.density_rate;
+  spec.channels = channels;
+  spec.pixels = pixels;
+  spec.classes = objective.outputs(classes);
+  return spec;
+}
+
+NetworkSpec network_spec(const Config& config, const Objective& objective, const ImageSet& id) {
+  return network_spec(config, objective, id.channels(), id.height() * id.width(),
+                      static_cast<int64_t>(id.class_names.size()));
+}
+
+NetworkSpec likely_spec(const Config& config, const Objective& objective) {
+  const auto channels = static_cast<int64_t>(config.network.mean.size());
+  return network_spec(config, objective, channels, config.data.size * config.data.size, 2);
+}
+
+void prepare_network(Network& network, const TrainingData& data, uint64_t seed, at::Device device) {
+  constexpr int64_t kMost = 10000;
+  if (!network.prepares()) return;
+  std::vector<Crop> id;
+  // Few images give several crops each.
+  for (int64_t epoch = 0; static_cast<int64_t>(id.size()) < kMost; ++epoch) {
+    const std::vector<Crop> crops = id_crops(data, seed, epoch);
+    id.insert(id.end(), crops.begin(), crops.end());
+  }
+  const std::vector<Crop> outliers = draw_pool(data.outliers.size(), kMost, seed, 0);
+  network.prepare(cut(data.id, id.data(), kMost, data.id_cut).to(device),
+                  cut(data.outliers, outliers.data(), kMost, data.outlier_cut).to(device));
+}
+
+void calibrate_batch_norm(Network& network, const DeviceImages& images, const std::vector<Crop>& crops,
+                          const Augmentation& augmentation, int64_t batch,
+                          const std::function<void(int64_t)>& after_batch) {
+  constexpr int64_t kLeast = 50;
+  const auto size = static_cast<int64_t>(crops.size()), batches = (size + batch - 1) / batch;
+  const at::NoGradGuard no_grad;
+  network.train(true);
+  for (int64_t i = 0; i < std::max(batches, kLeast); ++i) {
+    stop_if_interrupted();
+    const int64_t first = i % batches * batch, count = std::min(batch, size - first);
+    network.features(images.cut(&crops[first], count, augmentation));
+    after_batch(count);
+  }
+}
+
+}  // namespace poem
