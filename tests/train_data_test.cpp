@@ -154,8 +154,8 @@ TEST(TestData, NamesAreCheckedBeforeAnythingIsRead) {
   expect_error([] { load_test_data("no such file", {"a=b", "a=c"}, {1}); }, {"'a' is given twice"});
   const TestData data = load_test_data("world2d:test:5", {"far=world2d:ood:4"}, {1});
   EXPECT_EQ(data.id.size(), 5);
-  EXPECT_EQ(data.ood.front().first, "far");
-  EXPECT_EQ(data.ood.front().second.size(), 4);
+  EXPECT_EQ(data.ood.front().name, "far");
+  EXPECT_EQ(data.ood.front().images.size(), 4);
 }
 
 }  // namespace

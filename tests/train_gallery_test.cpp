@@ -117,14 +117,14 @@ TEST_F(TestSheets, ShowTheMostConfidentMistakesFirst) {
   EXPECT_EQ(near.size(), 14u);
   EXPECT_EQ(Tiles(near.begin(), near.begin() + 5), (Tiles{"id 4", "digits 3", "id 3", "id 5", "digits 0"}));
   const ReadSheet sheet(folder_, "ood-as-id");
-  EXPECT_TRUE(at::equal(sheet.tile(0), test_.ood[0].second.pixels[1]));
+  EXPECT_TRUE(at::equal(sheet.tile(0), test_.ood[0].images.pixels[1]));
   EXPECT_EQ(sheet.list["tiles"][0],
             json::parse(R"({"set":"digits","index":1,"score":11.0,"predicted":"odd"})"));
   EXPECT_EQ(ReadSheet(folder_, "id-as-ood").list["tiles"][1]["class"], "odd");
 }
 
 TEST_F(TestSheets, NameTheFilesOfImages) {
-  for (int64_t i = 0; i < 4; ++i) test_.ood[0].second.names.add("street/" + std::to_string(i) + "\xff.png");
+  for (int64_t i = 0; i < 4; ++i) test_.ood[0].images.names.add("street/" + std::to_string(i) + "\xff.png");
   write_test_sheets(folder_ / "gallery", detector_, test_, sets_);
   EXPECT_EQ(ReadSheet(folder_, "ood-as-id").list["tiles"][0]["name"], "street/1\uFFFD.png");
   EXPECT_FALSE(ReadSheet(folder_, "id-as-ood").list["tiles"][0].contains("name"));

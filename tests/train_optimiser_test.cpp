@@ -108,7 +108,7 @@ TEST(LearningRate, DropsAtEachMilestone) {
 
 TEST(LearningRate, FallsAsACosine) {
   TrainSettings settings;
-  settings.schedule = "cosine";
+  settings.schedule = Schedule::kCosine;
   settings.learning_rate = 0.2;
   EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 0.2);
   EXPECT_NEAR(learning_rate(settings, 10, 0.25), 0.1 * (1 + std::sqrt(0.5)), 1e-15);
@@ -120,7 +120,7 @@ TEST(LearningRate, FallsAsACosine) {
 TEST(LearningRate, RisesInTheWarmUpAndThenFollowsTheSchedule) {
   TrainSettings settings;
   settings.learning_rate = 0.5;
-  settings.schedule = "cosine";
+  settings.schedule = Schedule::kCosine;
   settings.warmup = 2;
   EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 0.005);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0.1), 0.5 * (0.01 + 0.99 / 2));
