@@ -163,7 +163,7 @@ TEST(ReadImages, RefusesWhatItDoesNotKnow) {
   expect_error([&] { read_images(""); }, {"no such file"});
   write_file(folder / "a.gif", "GIF89a");
   expect_error([&] { read_images(folder / "a.gif"); },
-               {"a.gif", "no known format", ".npz", "CIFAR", ".poem", "world:"});
+               {"a.gif", "unknown format", ".npz", "CIFAR", ".poem", "world:"});
   ReadOptions options;
   options.size = -1;
   expect_error([&] { read_images(folder / "a.gif", options); }, {"size -1"});
