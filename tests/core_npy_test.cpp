@@ -318,7 +318,7 @@ TEST_F(Npy, RefusesBrokenNpz) {
   const size_t directory = twice.size() - 29 - (46 + 8);
   expect_error(twice.substr(0, directory) + twice.substr(directory, 54) + twice.substr(directory, 54) +
                    end.substr(0, 8) + little(2, 2) + little(2, 2) + end.substr(12),
-               "is there twice", "a.npz");
+               "occurs twice", "a.npz");
   expect_error(zip("data.npy", array, 12), "zip method 12", "a.npz");
   expect_error(zip("data.npy", "not an array, just text", 8), "is not a npy array", "a.npz");
 }

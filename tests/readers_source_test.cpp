@@ -52,7 +52,7 @@ TEST(Source, RefusesWhatItDoesNotKnow) {
       {"a#count=1#seed=-1", {"seed is '-1'"}},
       {"a#count=1#count=2", {"'#count' is given twice"}},
       {"a#exclude=", {"exclude names no file"}},
-      {"a#seed=1", {"decides nothing", "#count=N"}}};
+      {"a#seed=1", {"has no effect", "#count=N"}}};
   for (const auto& [text, words] : bad) {
     expect_error([text = text] { parse_source(text, ""); }, words);
     expect_error([text = text] { read_images(text); }, {text});
@@ -160,7 +160,7 @@ TEST_F(Part, RefusesBadListsOfIndices) {
   expect_error(reading, {"list.txt", "names image 13", "1 to 12"});
   for (const char* text : {"1\ntwo\n", "1.5", "1,2", "99999999999999999999"}) {
     folder.put("list.txt", text);
-    expect_error(reading, {"list.txt", "not the number of an image"});
+    expect_error(reading, {"list.txt", "not an image number"});
   }
   folder.put("list.txt", "1 2 3 4 5 6 7 8 9 10 11 12");
   expect_error(reading, {"a.npy", "leaves no image"});
@@ -206,7 +206,7 @@ TEST(CheckSource, FindsWhatReadingWouldWithoutReading) {
            {"/b.npy", "no such file or folder (check the path)"},
            {"a.npy#exclude=missing.txt", "missing.txt: there is no such file"},
            {"a.npy#cont=3", "nearest is 'count'"},
-           {"list.txt", "no known format"},
+           {"list.txt", "unknown format"},
            {"world:trian", "no such set"},
            {"world:train:0", "at least 1"},
            {"world2d:digits", "no such set"}})
