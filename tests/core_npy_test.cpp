@@ -165,7 +165,7 @@ TEST_F(Npy, ConvertsEveryIntegerAndByteOrderExactly) {
   }
   EXPECT_TRUE(read("|b1", {0, 1, 2, 128}, 1).equal(at::tensor({0, 1, 1, 1}).to(at::kBool)));
   for (const char* type : {"<u8", ">u8"}) {
-    expect_error(npy(dictionary(type, "(1,)"), std::string(8, '\xff')), "holds 18446744073709551615");
+    expect_error(npy(dictionary(type, "(1,)"), std::string(8, '\xff')), "contains 18446744073709551615");
   }
 }
 

@@ -204,14 +204,14 @@ TEST_F(Arrays, SpritesRefuseWhatDoesNotFit) {
   const at::Tensor two = random_bytes({2, 3, 32, 32}, 4);
   write_file(folder / "test_batch.png", sheet(two));
   write_file(folder / "test_lables.json", "[1]");
-  expect_error(reading("test_batch.png"), {"test_batch.png", "2 images", "1 labels"});
+  expect_error(reading("test_batch.png"), {"test_batch.png", "2 images", "labels has 1"});
   write_file(folder / "test_lables.json", "[1, 10]");
   expect_error(reading("test_batch.png"), {"test_lables.json", "label 10"});
   write_file(folder / "test_lables.json", "{\"a\": 1}");
   expect_error(reading("test_batch.png"), {"test_lables.json", "JSON list"});
   write_file(folder / "test_batch.png", encode_png(random_bytes({5, 7, 3}, 1)));
   write_file(folder / "test_lables.json", "[1]");
-  expect_error(reading("test_batch.png"), {"5×7", "1024", "another name"});
+  expect_error(reading("test_batch.png"), {"5×7", "1024", "rename"});
   write_file(folder / "test_batch.png", sheet(two).substr(0, 900));
   expect_error(reading("test_batch.png"), {"test_batch.png", "cannot be decoded"});
 }
