@@ -132,7 +132,7 @@ for pool in 1000000000000 9000000000000000000; do
   expect_error mining.pool "$pool crops" "GiB are free" -- train flat.yaml --out new --set mining.pool=$pool \
     --set data.train=world2d:train:10
 done
-expect_error network.name "numbers of mlp" "GiB are free" -- train flat.yaml --out new \
+expect_error network.hidden "parameters" "GiB are free" -- train flat.yaml --out new \
   --set "network.hidden=[65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536]"
 
 # A training of hours says so after its first steps, and SIGTERM ends it like Ctrl-C: saved, also in the first epoch.
