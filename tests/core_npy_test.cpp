@@ -165,7 +165,7 @@ TEST_F(Npy, ConvertsEveryIntegerAndByteOrderExactly) {
   }
   EXPECT_TRUE(read("|b1", {0, 1, 2, 128}, 1).equal(at::tensor({0, 1, 1, 1}).to(at::kBool)));
   for (const char* type : {"<u8", ">u8"}) {
-    expect_error(npy(dictionary(type, "(1,)"), std::string(8, '\xff')), "holds 18446744073709551615");
+    expect_error(npy(dictionary(type, "(1,)"), std::string(8, '\xff')), "contains 18446744073709551615");
   }
 }
 
@@ -318,7 +318,7 @@ TEST_F(Npy, RefusesBrokenNpz) {
   const size_t directory = twice.size() - 29 - (46 + 8);
   expect_error(twice.substr(0, directory) + twice.substr(directory, 54) + twice.substr(directory, 54) +
                    end.substr(0, 8) + little(2, 2) + little(2, 2) + end.substr(12),
-               "is there twice", "a.npz");
+               "occurs twice", "a.npz");
   expect_error(zip("data.npy", array, 12), "zip method 12", "a.npz");
   expect_error(zip("data.npy", "not an array, just text", 8), "is not a npy array", "a.npz");
 }

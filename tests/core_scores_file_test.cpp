@@ -39,6 +39,31 @@ TEST_F(ScoresFile, CsvIsItsLastColumn) {
   EXPECT_EQ(read_scores(written("c.csv", "score\n1;2\n3\t4")), (Scores{2, 4}));
 }
 
+TEST_F(ScoresFile, QuotedFieldsMayContainLineBreaks) {
+  EXPECT_EQ(read_scores(written("a.csv", "image,score\n\"a,\n7\",0.5\n\"say \"\"8\"\"\n\",\"9\"\r\n")),
+            (Scores{0.5, 9}));
+  EXPECT_EQ(read_scores(written("b.csv", "5\" screen,1\n7\" screen,2\n")), (Scores{1, 2}));
+  expect_error([&] { read_scores(written("c.csv", "image,score\n\"a\n\nb\",x\n")); },
+               {"c.csv", "line 2", "'x'"});
+  expect_error([&] { read_scores(written("d.csv", "score\n1\n\"a,2\n3\n")); },
+               {"d.csv", "line 3", "quote is not closed"});
+}
+
+TEST_F(ScoresFile, OfPoemsOwnTableTheRowsOfOneSet) {
+  const std::string path = written("scores.csv",
+                                   "set,name,class,predicted,verdict,energy\n"
+                                   "id,cat/1.png,cat,cat,known,-3.25\n"
+                                   "id,\"cat/a,\nb.png\",cat,dog,unknown,-4\n"
+                                   "\"far, away\",17,,dog,unknown,-9.5\n");
+  EXPECT_EQ(read_scores(path, "id"), (Scores{-3.25, -4}));
+  EXPECT_EQ(read_scores(path, "far, away"), Scores{-9.5});
+  expect_error([&] { read_scores(path, "digits"); },
+               {"scores.csv", "no set 'digits'", "its sets are id and far, away"});
+  const std::string several = written("s.csv", "set,name,class,predicted,verdict,knn,vim\nid,1,,,,2,3\n");
+  expect_error([&] { read_scores(several, "id"); }, {"s.csv", "2 scores: knn and vim", "--score"});
+  EXPECT_EQ(read_scores(written("other.csv", "set,score\nx,2\n"), "id"), Scores{2});
+}
+
 TEST_F(ScoresFile, EveryFormatKeepsFloat64) {
   const Scores scores{1 - 1e-12, 1 - 1e-9, 1e300, -1e-300, 0.1};
   std::string text;
@@ -69,7 +94,7 @@ TEST_F(ScoresFile, NpyOfAnyType) {
     EXPECT_EQ(read_scores(path), (Scores{0, 1, 2, 3, 4, 5}));
   }
   write_npy(path, at::ones({}));
-  expect_error([&] { read_scores(path); }, {"a.npy", "shape ()", "one score an input"});
+  expect_error([&] { read_scores(path); }, {"a.npy", "shape ()", "one score per input"});
 }
 
 TEST_F(ScoresFile, NpzOfOneArrayIsThatArray) {

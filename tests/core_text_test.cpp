@@ -56,6 +56,7 @@ TEST(Nearest, IsAllThatAreEquallyNear) {
             "nearest are 'queue.epochs' and 'train.epochs'; ");
   EXPECT_EQ(suggestion("sore", {"queue.epochs", "score", "train.epochs"}), "nearest is 'score'; ");
   EXPECT_EQ(suggestion("dropout", {"queue.epochs", "score"}), "");
+  EXPECT_EQ(suggestion("a0", {"a1", "a2", "a3", "a4", "a5"}), "nearest are 'a1', 'a2' and 'a3'; ");
 }
 
 TEST(Listed, ReadsAsASentence) {

@@ -71,8 +71,13 @@ TEST(Calibration, TheIntervalHoldsInAsManyTrialsAsItSays) {
 }
 
 TEST(Calibration, SaysItInASentence) {
-  EXPECT_EQ(to_text({0.5, 1}),
-            "keeps 50 % of 1 held-out ID images, and 2.5 to 97.5 % of new ones (95 % confidence)");
+  EXPECT_EQ(
+      to_text({0.5, 1}),
+      "keeps 1 of 1 held-out ID images (asked: 50 %) and, with 95 % confidence, 2.5 to 97.5 % of new ones");
+  EXPECT_EQ(
+      to_text({0.95, 24}),  // 22 would be 91.7 %, 23 are 95.8 %
+      "keeps 23 of 24 held-out ID images (asked: 95 %) and, with 95 % confidence, 78.9 to 99.0 % of new "
+      "ones");
 }
 
 }  // namespace

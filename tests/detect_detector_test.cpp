@@ -205,7 +205,20 @@ TEST(Detector, ADescriptionThatDoesNotFitItsTensorsIsAnError) {
   expect("/size", 0, {"size", "is 0"});
   expect("/class_names", std::vector<std::string>(9, "x"), {"9 names", "8 outputs"});
   expect("/class_names", std::vector<std::string>(), {"0 names"});
-  expect("/threshold", "low", {"description is damaged"});
+  expect("/threshold", "low", {"description is damaged", "threshold: is \"low\""});
+  expect("/score", 3, {"description is damaged", "score: is 3"});
+  expect("/network", nullptr, {"description is damaged", "name: is missing"});
+  const std::string calibration = "calibration: is ", wanted = "not a tpr up to 1 and a number of images";
+  expect("/calibration", nullptr, {calibration + "null", wanted});
+  expect("/calibration", "95 %", {calibration + "\"95 %\"", wanted});
+  expect("/calibration", {0.95, 24}, {calibration + "[0.95,24]", wanted});
+  expect("/calibration", {{"tpr", 0.95}}, {calibration + "{\"tpr\":0.95}", wanted});
+  expect("/calibration", {{"tpr", "0.95"}, {"images", 24}}, {calibration, wanted});
+  expect("/calibration", {{"tpr", true}, {"images", 24}}, {calibration, wanted});
+  expect("/calibration", {{"tpr", 0.95}, {"images", 24.5}}, {calibration, wanted});
+  expect("/calibration", {{"tpr", 0.95}, {"images", 9e18}}, {calibration, wanted});
+  expect("/calibration", {{"tpr", 0.95}, {"images", 9000000000000000000}}, {calibration, wanted});
+  expect("/calibration", {{"tpr", 0.95}, {"images", uint64_t{1} << 63}}, {calibration, wanted});
 }
 
 TEST(Detector, TensorsOfAnotherTypeOrNotFiniteAreAnError) {

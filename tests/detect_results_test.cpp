@@ -60,7 +60,7 @@ TEST(Results, TableIsInPercent) {
 TEST(Results, OfScoresThatAreAllTheSameSaySo) {
   const Results same = results_of({2, 2, 2}, {{"a", {2}}, {"b", {2, 2}}});
   EXPECT_EQ(same.mean.auroc, 0.5);
-  EXPECT_EQ(same.problem, "all scores are 2: they tell nothing apart");
+  EXPECT_EQ(same.problem, "all scores are 2: they cannot separate ID from OOD");
   EXPECT_NE(to_table(same).find(same.problem), std::string::npos);
   EXPECT_EQ(to_json(same)["problem"], same.problem);
   EXPECT_NE(to_csv(same).find("a,1,0.5,0.75,0.25,0.5,,3,1," + same.problem), std::string::npos)

@@ -169,8 +169,8 @@ TEST(OodMetrics, NanAndNothingAreErrorsThatSayWhere) {
   const std::vector<double> bad{0, 1, std::nanf("")};
   expect_error([&] { ood_metrics(bad, {1}); }, {"ID scores", "index 2 is NaN"});
   expect_error([&] { ood_metrics({1}, bad); }, {"OOD scores", "index 2 is NaN"});
-  expect_error([&] { ood_metrics({}, {1}); }, {"ID scores", "none"});
-  expect_error([&] { ood_metrics({1}, {}); }, {"OOD scores", "none"});
+  expect_error([&] { ood_metrics({}, {1}); }, {"ID scores", "no scores"});
+  expect_error([&] { ood_metrics({1}, {}); }, {"OOD scores", "no scores"});
   EXPECT_THROW(threshold_at_tpr(bad, 0.95), Error);
   EXPECT_THROW(threshold_at_tpr({}, 0.95), Error);
 }

@@ -56,7 +56,7 @@ TEST_F(Arrays, NpyRefusesWhatIsNotImages) {
   write_npy(folder / "five.npy", random_bytes({2, 5, 4, 4}, 1));
   expect_error(reading("five.npy"), {"five.npy", "2×5×4×4"});
   write_npy(folder / "none.npy", at::empty({0, 3, 4, 4}, at::kByte));
-  expect_error(reading("none.npy"), {"none.npy", "holds no images"});
+  expect_error(reading("none.npy"), {"none.npy", "contains no images"});
   write_file(folder / "text.npy", "some text that is no array");
   expect_error(reading("text.npy"), {"text.npy", "not a npy array"});
   write_file(folder / "empty.npy", "");
@@ -135,7 +135,7 @@ TEST_F(Arrays, AnOutlineHasAllButThePixels) {
     }
   }
   write_npy(folder / "none.npy", many.narrow(0, 0, 0));
-  expect_error([&] { outline_images(folder / "none.npy"); }, {"none.npy", "holds no images"});
+  expect_error([&] { outline_images(folder / "none.npy"); }, {"none.npy", "contains no images"});
   expect_error([&] { outline_images(folder / "a.npz#count=41"); }, {"40 images", "41"});
 }
 
@@ -204,14 +204,14 @@ TEST_F(Arrays, SpritesRefuseWhatDoesNotFit) {
   const at::Tensor two = random_bytes({2, 3, 32, 32}, 4);
   write_file(folder / "test_batch.png", sheet(two));
   write_file(folder / "test_lables.json", "[1]");
-  expect_error(reading("test_batch.png"), {"test_batch.png", "2 images", "1 labels"});
+  expect_error(reading("test_batch.png"), {"test_batch.png", "2 images", "labels has 1"});
   write_file(folder / "test_lables.json", "[1, 10]");
   expect_error(reading("test_batch.png"), {"test_lables.json", "label 10"});
   write_file(folder / "test_lables.json", "{\"a\": 1}");
   expect_error(reading("test_batch.png"), {"test_lables.json", "JSON list"});
   write_file(folder / "test_batch.png", encode_png(random_bytes({5, 7, 3}, 1)));
   write_file(folder / "test_lables.json", "[1]");
-  expect_error(reading("test_batch.png"), {"5×7", "1024", "another name"});
+  expect_error(reading("test_batch.png"), {"5×7", "1024", "rename"});
   write_file(folder / "test_batch.png", sheet(two).substr(0, 900));
   expect_error(reading("test_batch.png"), {"test_batch.png", "cannot be decoded"});
 }

@@ -74,7 +74,7 @@ TEST(DecodeImage, GoesByContent) {
   const at::Tensor rows = random_bytes({4, 4, 3}, 3);
   EXPECT_TRUE(decode_image("png named.jpg", encode_png(rows)).permute({1, 2, 0}).equal(rows));
   expect_error([] { decode_image("a.png", ""); }, {"a.png", "empty"});
-  expect_error([] { decode_image("a.png", "GIF89a"); }, {"a.png", "neither JPEG, PNG, WebP nor BMP"});
+  expect_error([] { decode_image("a.png", "GIF89a"); }, {"a.png", "not a JPEG, PNG, WebP or BMP file"});
 }
 
 TEST(IsImageName, IgnoresCase) {

@@ -23,12 +23,14 @@ std::string number(uint64_t value, int bytes, bool little) {
   return text;
 }
 
-// A TIFF file of one directory: the maker's name, then the orientation.
-std::string exif(int orientation, bool little) {
-  const auto n = [&](uint64_t value, int bytes) { return number(value, bytes, little); };
+constexpr int kShort = 3;  // the type that the standard asks for
+
+// A TIFF file of one directory: the maker's name, then the orientation, as a value of this type and size.
+std::string exif(int orientation, bool little, int type = kShort, int bytes = 2) {
+  const auto n = [&](uint64_t value, int size) { return number(value, size, little); };
   return (little ? "II" : "MM") + n(42, 2) + n(8, 4) + n(2, 2) +  //
          n(0x010f, 2) + n(2, 2) + n(4, 4) + "abc" + '\0' +        //
-         n(0x0112, 2) + n(3, 2) + n(1, 4) + n(orientation, 2) + n(0, 2) + n(0, 4);
+         n(0x0112, 2) + n(type, 2) + n(1, 4) + n(orientation, bytes) + n(0, 4 - bytes) + n(0, 4);
 }
 
 std::string jpeg_with(const std::string& jpeg, const std::string& block) {
@@ -143,6 +145,21 @@ TEST(Orientation, OfFilesInFolders) {
   const ImageSet set = read_images(folder.path());
   EXPECT_TRUE(set.pixels[0].equal(upright(decode_image("a", file), 6)));
   EXPECT_TRUE(set.pixels[1].equal(upright(decode_image("a", file), 8)));
+}
+
+// Some cameras and editors store another type of integer than SHORT.
+TEST(ExifOrientation, OfAnyTypeOfInteger) {
+  constexpr int kTypes[][2] = {{1, 1}, {3, 2}, {4, 4}, {6, 1}, {8, 2}, {9, 4}};  // and their bytes
+  for (const bool little : {false, true}) {
+    for (const auto& [type, bytes] : kTypes) {
+      for (int orientation = 1; orientation <= 8; ++orientation)
+        EXPECT_EQ(exif_orientation(exif(orientation, little, type, bytes)), orientation) << type << little;
+      EXPECT_EQ(exif_orientation(exif(0xf6, little, type, bytes)), 1) << type << little;
+    }
+    EXPECT_EQ(exif_orientation(exif(0x10006, little, 4, 4)), 1);  // no 6, although half of it is one
+    for (const int type : {0, 2, 5, 7, 10, 11, 12, 13})           // no integers
+      EXPECT_EQ(exif_orientation(exif(6, little, type, 4)), 1) << type << little;
+  }
 }
 
 TEST(ExifOrientation, SurvivesAnyDamage) {

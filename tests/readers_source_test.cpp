@@ -52,7 +52,7 @@ TEST(Source, RefusesWhatItDoesNotKnow) {
       {"a#count=1#seed=-1", {"seed is '-1'"}},
       {"a#count=1#count=2", {"'#count' is given twice"}},
       {"a#exclude=", {"exclude names no file"}},
-      {"a#seed=1", {"decides nothing", "#count=N"}}};
+      {"a#seed=1", {"has no effect", "#count=N"}}};
   for (const auto& [text, words] : bad) {
     expect_error([text = text] { parse_source(text, ""); }, words);
     expect_error([text = text] { read_images(text); }, {text});
@@ -100,7 +100,7 @@ TEST_F(Part, CountTakesDistinctImagesInTheirOrder) {
   }
   EXPECT_EQ(values(read("a.npy#count=5")), values(read("a.npy#count=5#seed=0")));
   EXPECT_EQ(values(read("a.npy#count=12")).size(), 12u);
-  expect_error([&] { read("a.npy#count=13"); }, {"a.npy#count=13", "holds 12 images, 13"});
+  expect_error([&] { read("a.npy#count=13"); }, {"a.npy#count=13", "contains 12 images", "asks for 13"});
 }
 
 TEST_F(Part, EveryImageIsTakenEquallyOften) {
@@ -127,7 +127,7 @@ TEST_F(Part, PerClassTakesAtMostSoManyOfEach) {
   EXPECT_EQ(within(10, 12), 2);
   EXPECT_EQ(read("a.npy#per_class=3").class_names.size(), 3u);
   EXPECT_EQ(values(read("a.npy#per_class=3#count=8")).size(), 8u);
-  expect_error([&] { read("a.npy#per_class=3#count=9"); }, {"holds 8 images, 9"});
+  expect_error([&] { read("a.npy#per_class=3#count=9"); }, {"contains 8 images", "asks for 9"});
   write_npy(folder / "b.npy", at::zeros({2, 1, 1, 1}, at::kByte));
   expect_error([&] { read("b.npy#per_class=3"); }, {"b.npy", "no classes"});
 }
@@ -160,7 +160,7 @@ TEST_F(Part, RefusesBadListsOfIndices) {
   expect_error(reading, {"list.txt", "names image 13", "1 to 12"});
   for (const char* text : {"1\ntwo\n", "1.5", "1,2", "99999999999999999999"}) {
     folder.put("list.txt", text);
-    expect_error(reading, {"list.txt", "not the number of an image"});
+    expect_error(reading, {"list.txt", "not an image number"});
   }
   folder.put("list.txt", "1 2 3 4 5 6 7 8 9 10 11 12");
   expect_error(reading, {"a.npy", "leaves no image"});
@@ -206,7 +206,7 @@ TEST(CheckSource, FindsWhatReadingWouldWithoutReading) {
            {"/b.npy", "no such file or folder (check the path)"},
            {"a.npy#exclude=missing.txt", "missing.txt: there is no such file"},
            {"a.npy#cont=3", "nearest is 'count'"},
-           {"list.txt", "no known format"},
+           {"list.txt", "unknown format"},
            {"world:trian", "no such set"},
            {"world:train:0", "at least 1"},
            {"world2d:digits", "no such set"}})

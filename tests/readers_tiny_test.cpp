@@ -106,7 +106,7 @@ TEST_F(Tiny, RefusesOtherSizes) {
   for (const int64_t size : {int64_t{1}, kBytes - 1, kBytes + 1, 9 * kBytes - 3}) {
     folder.put("tiny_images.bin", std::string(size, 'x'));
     expect_error([&] { read_images(path); },
-                 {path, std::to_string(size) + " bytes", "no multiple of the 3072"});
+                 {path, std::to_string(size) + " bytes", "not a multiple of the 3072"});
   }
   folder.put("tiny_images.bin", "");
   expect_error([&] { read_images(path); }, {path, "is empty"});

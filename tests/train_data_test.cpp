@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
+#include "core/npy.h"
 #include "encode_images.h"
 #include "expect_error.h"
+#include "log.h"
+#include "poem/random.h"
 #include "temporary_folder.h"
 
 namespace poem {
@@ -65,8 +69,76 @@ TEST(TrainingData, TheSplitFollowsTheSeed) {
   EXPECT_NE(rows(1), rows(2));
 }
 
-TEST(TrainingData, NothingLeftToTrainOnIsAnError) {
-  expect_error([] { load_training_data(points(1, 0.5)); }, {"world2d:train:1", "data.validation"});
+// Blank images of 2×2 pixels with these labels, as an .npy in `folder`.
+Config images_with(const TemporaryFolder& folder, const std::vector<int64_t>& labels, double validation) {
+  const auto count = static_cast<int64_t>(labels.size());
+  write_npy(folder / "images.npy", at::zeros({count, 3, 2, 2}, at::kByte));
+  write_npy(folder / "images_labels.npy", at::tensor(labels));
+  Config config = points(1, validation);
+  config.data.train = folder / "images.npy";
+  config.data.size = 2;
+  config.mining.miner = "none";
+  config.network.mean = config.network.std = {1, 1, 1};
+  return config;
+}
+
+// By brute force over seeds: however the draw falls, each class is trained on, and as many images are held
+// out as were asked for. Where the draw leaves every class an image, it is kept as it is.
+TEST(TrainingData, EveryClassIsTrainedOn) {
+  const TemporaryFolder folder;
+  const std::vector<int64_t> labels = {0, 1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0};  // 9, 2 and 1 images
+  Config config = images_with(folder, labels, 0.5);
+  int drawn_as_it_is = 0;
+  for (config.seed = 0; config.seed < 50; ++config.seed) {
+    const TrainingData data = load_training_data(config);
+    std::set<int64_t> trained;
+    for (const int64_t row : data.train_rows) trained.insert(labels[row]);
+    EXPECT_EQ(trained, (std::set<int64_t>{0, 1, 2})) << config.seed;
+    EXPECT_EQ(data.validation_rows.size(), 6u) << config.seed;
+    Stream stream(config.seed, "validation");
+    const std::vector<int64_t> drawn = sample(12, 6, stream);
+    std::set<int64_t> left = {0, 1, 2};
+    for (int64_t row = 0; row < 12; ++row) {
+      if (!std::binary_search(drawn.begin(), drawn.end(), row)) left.erase(labels[row]);
+    }
+    if (!left.empty()) continue;
+    ++drawn_as_it_is;
+    EXPECT_EQ(data.validation_rows, drawn) << config.seed;
+  }
+  EXPECT_GT(drawn_as_it_is, 0);
+  EXPECT_LT(drawn_as_it_is, 50);
+}
+
+TEST(TrainingData, AClassOfASingleImageIsTrainedOn) {
+  const TemporaryFolder folder;
+  const TrainingData data = load_training_data(images_with(folder, {0, 1, 2, 3}, 0.5));
+  EXPECT_EQ(data.train_rows, (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_TRUE(data.validation_rows.empty());
+}
+
+// Labels 0 and 2: class 1 is only a number.
+TEST(TrainingData, AClassThatTheSourceHasNoImageOfIsNamed) {
+  const TemporaryFolder folder;
+  const Config config = images_with(folder, {0, 0, 2, 2}, 0.5);
+  const Log log;
+  EXPECT_EQ(load_training_data(config).train_rows.size(), 2u);
+  EXPECT_NE(log.text().find("[warning] " + config.data.train + " has no image of class 1"), std::string::npos)
+      << log.text();
+}
+
+// 300 GB that nobody has to read, nor to have room for.
+TEST(TrainingData, MissingLabelsAreFoundBeforePixelsAreRead) {
+  const TemporaryFolder folder;
+  Config config = images_with(folder, {0, 1}, 0);
+  const std::string path = folder / "huge.npy";
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (100000000, 3, 32, 32), }";
+  header.resize(117, ' ');
+  folder.put("huge.npy", std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n");
+  std::filesystem::resize_file(path, 128 + 100000000 * uint64_t{3 * 32 * 32});
+  for (const char* part : {"", "#count=1000"}) {
+    config.data.train = path + part;
+    expect_error([&] { load_training_data(config); }, {path, "has no labels", "per class"});
+  }
 }
 
 TEST(TrainingData, ImagesThatDoNotFitAreErrors) {

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "log.h"
+
 namespace poem {
 namespace {
 
@@ -15,9 +21,29 @@ TEST(Forecast, AddsImagesAndSteps) {
 TEST(Forecast, TellsOfHoursAlone) {
   EXPECT_EQ(forecast_text(3599, "a step takes 1 s"), "");
   const std::string text = forecast_text(7500, "a step takes 1 s");
-  for (const char* words : {"about 2 h 05 min", "until 2", "a step takes 1 s", "GPU", "configs/demo.yaml"})
+  for (const char* words : {"about 2 h 05 min", "until 2", "(a step takes 1 s)", "fewer epochs",
+                            "smaller network or pool", "GPU"})
     EXPECT_NE(text.find(words), std::string::npos) << text;
   EXPECT_NE(forecast_text(10 * 86400, "").find("10 days 0 h"), std::string::npos);
+}
+
+// Images are timed before the first step, then steps: either alone would tell of the hours.
+TEST(Forecast, IsToldOnce) {
+  constexpr WorkLeft kHours{1e9, 1e6, 128};
+  constexpr auto kWait = std::chrono::milliseconds(180);
+  Forecast forecast(/*wanted=*/true);
+  const Log log;
+  for (int i = 0; i < 4; ++i) {
+    forecast.add_images(10, kHours);
+    std::this_thread::sleep_for(kWait);
+  }
+  forecast.begin_steps();
+  for (int i = 0; i < 4; ++i) {
+    forecast.add_step(kHours);
+    std::this_thread::sleep_for(kWait);
+  }
+  const std::string text = log.text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 }
 
 }  // namespace

@@ -57,12 +57,24 @@ TEST(Memory, NumbersThatCannotFitAreNamed) {
   expect_error([&] { check(config); }, {"mining.select", "1000000000000 outliers"});
   config = points();
   config.network.hidden = std::vector<int64_t>(100, 65536);
-  expect_error([&] { check(config); }, {"network.name", "of mlp", "smaller network"});
+  expect_error([&] { check(config); }, {"network.hidden", "mlp", "smaller network"});
   config = points();
   config.network.name = "wideresnet";
   config.network.depth = 1000;
   config.network.width = 64;
   expect_error([&] { check(config); }, {"network.name", "of wideresnet", "smaller network"});
+}
+
+// Sums of features take queue.epochs·m² numbers, whose m² may be what is too much.
+TEST(Memory, TheKeyToBlameIsNamed) {
+  Config config = points();
+  config.network.hidden = {64, 1 << 20};  // beyond what a config may say, so that no machine has room
+  expect_error([&] { check(config); }, {"network.hidden", "1048576 features", "smaller network"});
+  config.queue.epochs = 1;
+  expect_error([&] { check(config); }, {"network.hidden", "1048576 features"});
+  config = points();
+  config.queue.epochs = 1000000000000;
+  expect_error([&] { check(config); }, {"queue.epochs", "1000000000000 epochs", "lower it"});
 }
 
 TEST(Memory, StepsThatCannotFitAreNamed) {

@@ -11,6 +11,7 @@ struct Calibration {
   double tpr;      // share of the held-out ID images that the threshold keeps at least, above 0 and at most 1
   int64_t images;  // how many were held out
 };
+bool is_possible(const Calibration& calibration);  // false for what only a damaged file says
 
 // The share of new images of the same kind that the threshold keeps lies between these in 95 % of all
 // drawings of the held-out images. The threshold is the k-th largest of n scores, k the smallest count with
@@ -21,7 +22,7 @@ struct KeptShare {
 };
 KeptShare kept_share(const Calibration& calibration);
 
-// "keeps 95 % of 24 held-out ID images, and 78.9 to 99.0 % of new ones (95 % confidence)"
+// "keeps 23 of 24 held-out ID images (asked: 95 %) and, with 95 % confidence, 78.9 to 99.0 % of new ones"
 std::string to_text(const Calibration& calibration);
 
 }  // namespace poem

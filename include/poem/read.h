@@ -18,7 +18,8 @@ struct ReadOptions {
                      // source's own size, which must then be the same for all
   bool skip_bad = false;     // leave out images that cannot be decoded (each is named in a warning)
   std::string folder = "";   // where relative paths start; empty: the current folder
-  bool every_class = false;  // a class folder without an image is an Error; else it is named in a warning
+  bool every_class = false;  // images to train on: an Error if they have no labels, or a class folder has no
+                             // image; without it, such a folder is named in a warning
 };
 
 ImageSet read_images(const std::string& source, const ReadOptions& options = {});

@@ -24,9 +24,9 @@ namespace poem {
 using Sink = std::function<void(const at::Tensor& pixels)>;
 
 struct Labels {
-  at::Tensor labels;  // int64, one an image that went to the sink; undefined where the source has none
+  at::Tensor labels;  // int64, one per image that went to the sink; undefined where the source has none
   std::vector<std::string> class_names;
-  ImageNames names = {};  // likewise one an image, as ImageSet has them; empty where images have no names
+  ImageNames names = {};  // likewise one per image, as ImageSet has them; empty where images have no names
 };
 
 // Which of `count` images with these labels are meant: their rows, ascending.

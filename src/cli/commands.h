@@ -1,4 +1,4 @@
-// One function a subcommand; each adds its options, its help with examples, and what it does.
+// One function per subcommand. Each adds the options, the help with examples, and the action.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <string>
@@ -16,10 +16,10 @@ struct CommonOptions {  // before or after any subcommand's name
 // the app.
 void add_overrides(CLI::App& command, std::vector<std::string>& set);
 
-// --balance ID:OOD and the --seed of what it chooses, for parse_balance().
+// --balance ID:OOD and the --seed of its random choice, for parse_balance().
 void add_balance(CLI::App& command, std::string& balance, uint64_t& seed);
 
-// Where a command leaves what it makes of a file, unless told otherwise: runs/NAME.
+// The default output folder of a command that reads `file`: runs/NAME for NAME.yaml.
 std::string default_folder(const std::string& file);
 
 void add_config(CLI::App& app);

@@ -1,4 +1,4 @@
-// poem demo: POEM on the embedded world beside random outliers and a network trained without any.
+// poem demo: trains POEM, random outliers and no outliers on the embedded world, and compares them.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ struct Options {
   bool force = false;
 };
 
-// The three trainings differ in nothing else.
+// The only settings in which the three trainings differ.
 struct Method {
   const char* folder;
   std::vector<std::string> set;
@@ -48,13 +48,13 @@ std::string find_config() {
   for (const char* place : {"../configs/demo.yaml", "../share/poem/configs/demo.yaml"}) {
     if (fs::exists(program / place)) return (program / place).lexically_normal().string();
   }
-  throw Error("configs/demo.yaml", "is not where the program looks for it", "give it with --config");
+  throw Error("configs/demo.yaml", "cannot be found", "give a config with --config");
 }
 
 struct Plan {
   Config config;
   std::string folder;
-  bool resumes;  // a run of this very config is there
+  bool resumes;  // a run with the same config exists
 };
 
 Plan make_plan(const Method& method, const Options& options, const std::string& config_path) {
@@ -67,8 +67,8 @@ Plan make_plan(const Method& method, const Options& options, const std::string& 
   return {config, folder, resumes};
 }
 
-// What any of the trainings would stumble over is found before the first begins. The last one, POEM's, reads
-// all images that the others read.
+// Finds the mistakes of all trainings before the first begins. The last one, POEM's, reads all images that
+// the others read.
 std::vector<Plan> make_plans(const Options& options, const std::string& config_path, at::Device device) {
   std::vector<Plan> plans;
   for (const Method& method : kMethods) plans.push_back(make_plan(method, options, config_path));
@@ -89,7 +89,7 @@ void train_method(const Plan& plan, const Options& options, at::Device device) {
       resumes ? resume_run(folder, device) : start_run(config, folder, options.force, device);
   write_run_report(folder);
   if (!outcome.finished) {
-    spdlog::warn("interrupted; the same command again goes on");
+    spdlog::warn("interrupted; continue with the same command");
     throw Interrupted();
   }
 }
@@ -108,7 +108,8 @@ void run(const Options& options, const CommonOptions& common) {
   catch_interrupts();
   const std::string config_path = options.config.empty() ? find_config() : options.config;
   const Config config = read_config(config_path, options.set);
-  if (config.data.test.empty()) throw Error(config_path, "data.test is empty", "name what to compare on");
+  if (config.data.test.empty())
+    throw Error(config_path, "data.test is empty", "name the ID test images to compare on");
   const std::vector<Plan> plans = make_plans(options, config_path, device);
   const TestData test = load_test_data(config.data.test, config.data.ood, read_options(config.data));
   for (const Plan& plan : plans) train_method(plan, options, device);

@@ -1,4 +1,4 @@
-// poem eval: a detector against test sets.
+// poem eval: evaluates a detector on test sets.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ std::vector<std::string> outputs(const std::string& folder) {
 void check_free(const Options& options) {
   if (!std::filesystem::exists(options.out)) return;
   if (RunFolder(options.out).is_run()) {
-    throw Error(options.out, "is a run, which has a results.json of its own", "choose another folder");
+    throw Error(options.out, "is a run folder, which has a results.json of its own", "choose another folder");
   }
   OutputFiles(outputs(options.out), options.force);
 }
@@ -55,7 +55,7 @@ void write(const ScoreResults& results, const std::string& scores, const Options
   files.commit();
 }
 
-// Images of --train: a tenth of them stands in for those that the run held out, which are not known.
+// The images of --train. A tenth of them replaces the images that the run held out, which are not known here.
 IdImages read_id_images(const Options& options, const Detector& detector) {
   const ImageSet all = read_images(options.train, {detector.size, options.skip_bad});
   check_fits(detector.network->spec().channels, detector.class_names, {all, {}});
@@ -68,7 +68,7 @@ IdImages read_id_images(const Options& options, const Detector& detector) {
   return {subset(all, train), subset(all, held_out)};
 }
 
-// What the chosen scores are fitted on, where they need it and it can be found.
+// The images that the chosen scores are fitted on, if they need any and there are any.
 std::optional<IdImages> find_id_images(const Options& options, const Detector& detector) {
   const auto needs_images = [&](const std::string& name) {
     return name == "all" || (name != detector.score->name() && needs(name, kImages));
@@ -79,25 +79,26 @@ std::optional<IdImages> find_id_images(const Options& options, const Detector& d
   return std::nullopt;
 }
 
-// `all` is what can be had here; the rest is named.
+// `all` chooses the scores that can be computed here. The log names the others.
 void tell_left_out(const std::vector<std::string>& chosen, const ScoreResults& results) {
   if (std::find(chosen.begin(), chosen.end(), "all") == chosen.end()) return;
   std::vector<std::string> names = score_names();
   for (const auto& [name, figures] : results)
     names.erase(std::remove(names.begin(), names.end(), name), names.end());
   if (!names.empty())
-    spdlog::info("left out, since what they need is not here: {} (docs/scores.md)", listed(names));
+    spdlog::info("left out, because this detector or command lacks what they need: {} (docs/scores.md)",
+                 listed(names));
 }
 
-// All that can be wrong with the command line is told before the first image is read.
+// Finds the mistakes of the command line before the first image is read.
 void check(const Options& options) {
-  check_free(options);                // and again before writing
-  choose_scores(options.score, ~0u);  // whether it can be had is known later: names alone
+  check_free(options);                // checked again before writing
+  choose_scores(options.score, ~0u);  // only the names: whether a score can be computed is known later
   if (!options.train.empty()) check_source(options.train);
   check_test_sources(options.id, options.ood, {});
 }
 
-// A score that this network cannot have is an Error that names the detector's file.
+// A score that this network does not support is an Error that names the detector's file.
 void check_scores(const Options& options, const std::string& path, const Detector& detector,
                   const std::optional<IdImages>& id_images) {
   try {
@@ -157,11 +158,11 @@ void add_eval(CLI::App& app, const CommonOptions& common) {
   add_balance(*command, options->balance, options->seed);
   command
       ->add_option("--out", options->out,
-                   "Also write results.json, results.csv and, with the names of the images, scores.csv there")
+                   "Folder for results.json, results.csv and scores.csv, which has the score of every image")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->add_flag("--skip-bad", options->skip_bad, "Leave out images that cannot be decoded");
-  command->add_flag("--force", options->force, "Replace results that are there");
+  command->add_flag("--force", options->force, "Replace existing results");
   command->footer(
       "Scores other than the detector's own that need training features are fitted on the run's ID images;\n"
       "no test set is seen by any fit. docs/scores.md has the formulas.\n"

@@ -1,4 +1,4 @@
-// poem features: what a detector's network makes of images, as a file.
+// poem features: writes the features that a detector's network computes for images.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -22,15 +22,15 @@ struct Options {
 ImageSet read(const Options& options, const Detector& detector) {
   if (!options.source.empty()) return read_images(options.source, {detector.size, options.skip_bad});
   if (!std::filesystem::is_directory(options.run)) {
-    throw Error(options.run, "is a detector, which does not know what it was trained on",
-                "name a source of images too, or the run's folder instead");
+    throw Error(options.run, "is a detector file, which does not record its training images",
+                "name a source of images as well, or give the run folder instead");
   }
   return load_id_images(options.run).train;
 }
 
 void run(const Options& options, const CommonOptions& common) {
   if (std::filesystem::path(options.out).extension() != ".npz")
-    throw Error(options.out, "would hold what an .npz file holds", "call it NAME.npz");
+    throw Error(options.out, "must end in .npz, since poem features writes an .npz file", "call it NAME.npz");
   OutputFiles files({options.out}, options.force);
   if (!options.source.empty()) check_source(options.source);
   catch_interrupts();
@@ -51,18 +51,17 @@ void add_features(CLI::App& app, const CommonOptions& common) {
   auto* command =
       app.add_subcommand("features", "Write a detector's features of images, for posthoc and mine");
   command->add_option("run", options->run, "Run folder, or a detector.safetensors")->required();
-  command->add_option(
-      "source", options->source,
-      "Images (docs/data.md); without it, those that the run was trained on, but for the held-out ones");
+  command->add_option("source", options->source,
+                      "Images (docs/data.md); default: the run's training images without the held-out ones");
   command->add_option("--out", options->out, "Features, logits, labels, names, and the last layer")
       ->required()
       ->type_name("F.npz");
   command->add_flag("--skip-bad", options->skip_bad, "Leave out images that cannot be decoded");
   command->add_flag("--force", options->force, "Replace F.npz if it exists");
   command->footer(
-      "The arrays: features (rows x features), logits, labels (where the images have classes that the\n"
-      "detector knows), names (where they have any), weight and bias of the last layer.\n"
-      "Example: scores that this detector was not saved with.\n"
+      "The file contains the arrays features (rows x features), logits, weight and bias of the last layer,\n"
+      "labels (if the detector knows the images' classes) and names (if the images have names).\n"
+      "Example: evaluate further scores of a detector.\n"
       "  poem features runs/mine --out train.npz\n"
       "  poem features runs/mine test/ --out id.npz\n"
       "  poem features runs/mine street/ --out street.npz\n"

@@ -1,4 +1,4 @@
-// poem info: what a path holds.
+// poem info: describes a run, a folder of runs, a detector or a source of images.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,7 +34,7 @@ std::string threshold_text(const Detector& detector) {
   return detector.calibration ? value + ", " + to_text(*detector.calibration) : value;
 }
 
-// What is told is complete before a line of it is printed: a damaged file leaves an error alone.
+// Returns the whole text before anything is printed, so that a damaged file gives an error alone.
 std::string about_detector(const std::string& path) {
   const Detector detector = Detector::load(path);
   int64_t parameters = 0;
@@ -59,7 +59,7 @@ std::string about_run(const RunFolder& run) {
 // Folders of runs, in `folder` or one level further down, by their names below it.
 std::vector<std::string> runs_in(const std::string& folder) {
   std::vector<std::string> runs;
-  std::error_code problem, ignored;  // what cannot be listed has no runs that could be told of
+  std::error_code problem, ignored;  // a folder that cannot be listed counts as one without runs
   auto entry =
       fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, problem);
   for (; !problem && entry != fs::recursive_directory_iterator(); entry.increment(problem)) {
@@ -126,9 +126,10 @@ void add_info(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   auto read = std::make_shared<ReadOptions>();
   auto* command =
-      app.add_subcommand("info", "Tell what a run, a folder of runs, a detector or an image source holds");
+      app.add_subcommand("info", "Describe a run, a folder of runs, a detector or a source of images");
   command
-      ->add_option("path", *path, "Run, folder of runs, detector.safetensors, or anything docs/data.md lists")
+      ->add_option("path", *path,
+                   "Run, folder of runs, detector.safetensors, or a source of images (docs/data.md)")
       ->required();
   command->add_option("--size", read->size, "Resize images of differing sizes to this side")
       ->check(whole(0, 4096))

@@ -1,4 +1,4 @@
-// The program `poem`: one file a subcommand, this one for what they share.
+// The program `poem`. Each subcommand has a file of its own; this one has what they share.
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -44,9 +44,9 @@ std::string default_folder(const std::string& file) {
 void add_balance(CLI::App& command, std::string& balance, uint64_t& seed) {
   command
       .add_option("--balance", balance,
-                  "Take part of the scores, so that ID and OOD are in this ratio (AUPR depends on it)")
+                  "Use a random part of the scores, so that ID and OOD have this ratio (AUPR depends on it)")
       ->type_name("ID:OOD");
-  command.add_option("--seed", seed, "Decides which part --balance takes")
+  command.add_option("--seed", seed, "Seed of the part that --balance chooses")
       ->check(whole(0))
       ->capture_default_str()
       ->type_name("S");
@@ -101,7 +101,8 @@ std::vector<std::string> option_names(const CLI::App* command) {
   return names;
 }
 
-// Of what CLI11 does not know it tells last: after what is missing because it was mistyped.
+// CLI11 reports unknown options last, after options that are missing because they were mistyped. Name the
+// unknown one first.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;
   std::string help = "see poem";
@@ -124,7 +125,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
                      unknown[0], poem::suggestion(unknown[0], commands), help);
 }
 
-// Results that were printed but could not be written, to a full disk say, are an error too.
+// Output that could not be written, for instance to a full disk, is an error too.
 void flush_output() {
   if (std::fflush(stdout) != 0) {
     throw poem::Error("standard output", std::string("cannot write: ") + std::strerror(errno),
@@ -132,7 +133,7 @@ void flush_output() {
   }
 }
 
-// One line whatever the message holds: a path may contain a line feed.
+// Always one line: a path in the message may contain a line feed.
 int fail(ExitCode code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   fmt::print(stderr, "{} {}\n", poem::styled("poem:", poem::Style::kRed, poem::terminal(STDERR_FILENO)),
@@ -151,7 +152,7 @@ int run(int argc, char** argv) {
   app.add_option("--device", common.device, "auto, cpu or cuda")->capture_default_str()->type_name("NAME");
   app.require_subcommand(1);
   app.fallthrough();
-  app.footer("poem COMMAND --help tells more and gives examples.");
+  app.footer("poem COMMAND --help describes a command and gives examples.");
   app.parse_complete_callback([&] {
     poem::set_up_logging(common.quiet);
     poem::set_up_runtime(common.threads);
@@ -171,7 +172,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // where both streams end in one file, lines keep their order
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // lines keep their order where stdout and stderr go to one file
   try {
     return run(argc, argv);
   } catch (const poem::Interrupted&) {
@@ -189,7 +190,7 @@ int main(int argc, char** argv) {
                 fmt::format("standard output: {} (free some space or choose another place)", e.what()));
   } catch (const std::exception& e) {
     if (poem::is_out_of_memory(e))
-      return fail(kUserError, "memory: there is not enough of it (free some, or ask for less)");
+      return fail(kUserError, "not enough memory (free some, or use smaller settings)");
     return fail(kInternal, fmt::format("internal error: {}", e.what()));
   }
 }

@@ -23,9 +23,9 @@ struct Options {
 void run(const Options& options) {
   const std::vector<NamedPath> files = named_paths("--ood", options.ood);
   const std::optional<Balance> balance = parse_balance(options.balance, options.seed);
-  const std::vector<double> id = read_scores(options.id);
+  const std::vector<double> id = read_scores(options.id, "id");
   SetScores ood;
-  for (const NamedPath& file : files) ood.emplace_back(file.name, read_scores(file.path));
+  for (const NamedPath& file : files) ood.emplace_back(file.name, read_scores(file.path, file.name));
   const Results results = results_of(id, ood, balance);
   fmt::print("{}", options.json ? to_json_text(results) : to_table(results, terminal(STDOUT_FILENO)));
 }
@@ -43,12 +43,14 @@ void add_metrics(CLI::App& app) {
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->footer(
       "A score file is a .npy array (or an .npz of one), a .csv whose last column is the score (a header\n"
-      "line may come first), or text: numbers separated by white space. Scores are compared as float64;\n"
-      "equal ones count as ties.\n"
+      "line may come first), or text: numbers separated by white space. Of the scores.csv of poem train and\n"
+      "poem eval, --id reads the rows of set id, and --ood NAME=FILE those of set NAME. Scores are compared\n"
+      "as float64; equal ones count as ties.\n"
       "Examples:\n"
       "  poem metrics --id test.npy --ood svhn=svhn.npy --ood textures=dtd.npy\n"
       "  poem metrics --id test.csv --ood svhn=svhn.csv --json\n"
-      "  poem metrics --id test.csv --ood svhn=svhn.csv --balance 1:1");
+      "  poem metrics --id test.csv --ood svhn=svhn.csv --balance 1:1\n"
+      "  poem metrics --id runs/mine/scores.csv --ood svhn=runs/mine/scores.csv");
   command->callback([options] { run(*options); });
 }
 

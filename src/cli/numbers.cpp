@@ -30,7 +30,7 @@ CLI::Validator whole(int64_t low, int64_t high) {
 }
 
 CLI::Validator number(double low, double high) {
-  // Infinity is no value of an option.
+  // No option takes infinity.
   return between("a number", low, std::min(high, std::numeric_limits<double>::max()), std::isinf(high));
 }
 

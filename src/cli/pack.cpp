@@ -33,7 +33,7 @@ void add_pack(CLI::App& app) {
   command->add_option("out", options->out, "File to write, NAME.poem")->required();
   command
       ->add_option("--size", options->read.size,
-                   "Side in pixels: shorter side resized, then centre crop; 0 keeps")
+                   "Side in pixels: resize the shorter side, then crop the centre; 0 keeps the size")
       ->capture_default_str()
       ->check(whole(0, 4096))
       ->type_name("N");

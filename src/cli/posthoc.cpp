@@ -1,4 +1,4 @@
-// poem posthoc: every score that needs only features, on features from anyone's network.
+// poem posthoc: the scores that need only features, computed on the features of any network.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -33,7 +33,7 @@ struct Options {
 
 struct Outputs {
   std::string json, csv;
-  std::vector<std::string> folders;              // one a score
+  std::vector<std::string> folders;              // one per score
   std::vector<std::vector<std::string>> scores;  // ID first, then the OOD sets
 
   std::vector<std::string> all() const {
@@ -55,7 +55,7 @@ Outputs name_outputs(const std::string& out, const std::vector<std::string>& sco
   return outputs;
 }
 
-// Asked before the work, and again before writing.
+// Called before the work, and again before writing.
 void check_free(const Outputs& outputs, bool force) {
   for (const std::string& path : outputs.all()) {
     if (fs::exists(fs::path(path).parent_path())) OutputFiles({path}, force);
@@ -79,15 +79,16 @@ std::vector<std::string> earlier_scores(const std::string& out) {
   return paths;
 }
 
-// Scores that are there beside the new results, and are not theirs, would be taken for theirs.
+// Removes score files of earlier results: beside the new results they would be taken for theirs.
 void remove_earlier(const std::vector<std::string>& earlier, const Outputs& outputs) {
   const std::vector<std::string> kept = outputs.all();
   for (const std::string& path : earlier) {
     if (std::find(kept.begin(), kept.end(), path) != kept.end()) continue;
     std::error_code problem, ignored;
     fs::remove(path, problem);
-    if (problem) spdlog::warn("{} is of earlier results and cannot be removed: {}", path, problem.message());
-    fs::remove(fs::path(path).parent_path(), ignored);  // a folder that holds anything else stays
+    if (problem)
+      spdlog::warn("{} belongs to earlier results and cannot be removed: {}", path, problem.message());
+    fs::remove(fs::path(path).parent_path(), ignored);  // fails if the folder contains anything else
   }
 }
 
@@ -107,7 +108,7 @@ void write(const Outputs& outputs, const std::vector<std::vector<at::Tensor>>& s
   remove_earlier(earlier, outputs);
 }
 
-// The figures of every score; their values by set, ID first, then by score.
+// The figures of every score, and the scores themselves: by set, ID first, then by score.
 ScoreResults summarise(const std::vector<std::unique_ptr<Score>>& scores,
                        const std::vector<std::vector<at::Tensor>>& by_set, const FeaturePaths& paths,
                        const std::optional<Balance>& balance) {
@@ -122,11 +123,11 @@ ScoreResults summarise(const std::vector<std::unique_ptr<Score>>& scores,
   return results;
 }
 
-// What poem features wrote has labels and the last layer beside the features.
+// A file of poem features also contains labels and the last layer.
 std::string or_train(const std::string& given, const std::string& train, const std::string& option) {
   if (!given.empty()) return given;
   if (fs::path(train).extension() == ".npz") return train;
-  throw Error(option, "is missing", "give it, or as --train a file that poem features wrote");
+  throw Error(option, "is missing", "give it, or pass a file of poem features to --train");
 }
 
 void run(const Options& options) {
@@ -153,9 +154,11 @@ void run(const Options& options) {
 
 void add_posthoc(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("posthoc", "Score files of features, and tell how well each score does");
+  auto* command =
+      app.add_subcommand("posthoc", "Compute scores from files of features and evaluate each score");
   command
-      ->add_option("--train", options->train, "Features of ID training inputs: all that scores are fitted on")
+      ->add_option("--train", options->train,
+                   "Features of ID training inputs; scores are fitted on these alone")
       ->required()
       ->type_name("F.npy");
   command
@@ -177,12 +180,14 @@ void add_posthoc(CLI::App& app) {
       ->delimiter(',')
       ->type_name("NAME[,NAME...]");
   add_balance(*command, options->balance, options->seed);
-  command->add_option("--out", options->out, "For SCORE/id.npy, SCORE/NAME.npy, results.json and results.csv")
+  command
+      ->add_option("--out", options->out,
+                   "Folder for SCORE/id.npy, SCORE/NAME.npy, results.json and results.csv")
       ->required()
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print JSON (shares of 1) instead of the table (percent)");
   command->add_flag("--force", options->force,
-                    "Replace what an earlier posthoc left in DIR, and nothing else");
+                    "Replace the files of an earlier posthoc in DIR, and nothing else");
   command->footer(
       "Features are arrays of floats, rows x features, from any network's penultimate layer; an .npz has "
       "them\n"

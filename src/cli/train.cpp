@@ -1,4 +1,4 @@
-// poem train: a config in, a run folder out.
+// poem train: trains a detector as a config says and writes a run folder.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -63,14 +63,14 @@ void run(const Options& options, const CommonOptions& common) {
     outcome = start_run(config, folder, options.force, device);
   } else {
     if (!options.config.empty() || !options.out.empty()) {
-      throw Error("--resume", "goes on with the run's own config", "leave out CONFIG and --out");
+      throw Error("--resume", "uses the run's own config", "leave out CONFIG and --out");
     }
     outcome = resume_run(folder, device, options.set);
   }
   if (outcome.results) fmt::print("{}", to_table(*outcome.results, terminal(STDOUT_FILENO)));
   write_run_report(folder);
   if (!outcome.finished) {
-    spdlog::warn("interrupted; go on with: poem train --resume {}", shell_quoted(folder));
+    spdlog::warn("interrupted; continue with: poem train --resume {}", shell_quoted(folder));
     throw Interrupted();
   }
   spdlog::info("detector: {}\nreport: {}", detector_path(folder), report_path(folder));
@@ -80,12 +80,12 @@ void run(const Options& options, const CommonOptions& common) {
 
 void add_train(CLI::App& app, const CommonOptions& common) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("train", "Train a detector from a config; leaves a run folder");
+  auto* command = app.add_subcommand("train", "Train a detector from a config and write a run folder");
   command->add_option("config", options->config, "YAML file; 'poem config' prints every key");
-  command->add_option("--out", options->out, "Run folder to make (default: runs/NAME of CONFIG)")
+  command->add_option("--out", options->out, "Run folder to create (default: runs/NAME for NAME.yaml)")
       ->type_name("RUN");
   add_overrides(*command, options->set);
-  command->add_option("--resume", options->resume, "Go on with a run that was stopped or killed")
+  command->add_option("--resume", options->resume, "Continue a run that was stopped or killed")
       ->type_name("RUN");
   command->add_flag("--force", options->force, "Replace RUN if it exists");
   command->footer(
@@ -93,7 +93,7 @@ void add_train(CLI::App& app, const CommonOptions& common) {
       "  poem train configs/demo.yaml --out runs/first\n"
       "  poem train configs/demo.yaml --out runs/random --set mining.miner=random --seed 1\n"
       "  poem train --resume runs/first\n"
-      "  poem train --resume runs/first --set train.epochs=20   # to go on longer");
+      "  poem train --resume runs/first --set train.epochs=20   # train for more epochs");
   command->callback([options, &common] { run(*options, common); });
 }
 

@@ -1,11 +1,11 @@
-// How long OpenMP's threads spin behind a parallel loop before they sleep. By itself libgomp lets them spin
-// for milliseconds: beside other programs that takes the cores from whoever has work to do, and a training
-// becomes ten times slower. A thousand times is enough on an idle machine and does little harm on a busy one
-// (docs/performance.md).
+// How long OpenMP's threads spin after a parallel loop before they sleep. By default libgomp lets them spin
+// for milliseconds. Beside other programs this takes the cores from threads that have work to do, and a
+// training becomes ten times slower. A thousand spins are enough on an idle machine and do little harm on a
+// busy one (docs/performance.md).
 //
 // libgomp reads its environment when it is loaded, before main() begins. So the program starts itself again
 // with the variable set, from the one place where code of a program runs before that of its libraries: by
-// then they are loaded, but nothing of LibTorch's long start-up was done yet.
+// then they are loaded, but LibTorch's long start-up has not begun.
 #include <sys/auxv.h>
 #include <unistd.h>
 

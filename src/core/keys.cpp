@@ -152,13 +152,13 @@ void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std
 }
 
 YAML::Node load_map(const std::string& text, const std::string& path) {
-  const YAML::Node root = load_yaml(path, text, "mend the line; 'poem config' prints a whole example");
+  const YAML::Node root = load_yaml(path, text, "correct the line; 'poem config' prints a complete example");
   if (root.IsNull()) return YAML::Node(YAML::NodeType::Map);  // an empty file
   if (!root.IsMap()) throw Error(path, "is not a map of keys", "'poem config' prints an example");
   return root;
 }
 
-// Quoted where need be, also for a list: there a comma or bracket would end the text.
+// Quoted where needed, also as a member of a list, where a comma or bracket would end the text.
 std::string quoted(const std::string& text) {
   YAML::Emitter out;
   out << YAML::Flow << YAML::BeginSeq << text << YAML::EndSeq;

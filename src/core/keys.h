@@ -46,7 +46,7 @@ struct Key {
 // Errors name the file and line (or what the assignment was given to), the value, and the nearest key or the
 // allowed values.
 void read_yaml(const std::vector<Key>& keys, const std::string& path);
-void read_yaml_key(const Key& key, const std::string& path);  // this one alone, if it is there
+void read_yaml_key(const Key& key, const std::string& path);  // only this key, if the file has it
 void read_yaml_text(const std::vector<Key>& keys, const std::string& text, const std::string& where);
 // "a.b=value", value in YAML.
 void set_key(const std::vector<Key>& keys, const std::string& assignment,

@@ -26,9 +26,9 @@ constexpr std::string_view kZipMagic = "PK\x03\x04";
 constexpr const char* kRemedy = "free some memory, or save the array in parts";
 
 struct Type {
-  std::string_view code, name;  // in a header, without the byte order, and in Python
+  std::string_view code, name;  // in a header (without the byte order), and in Python
   size_t bytes;                 // of an element in the file
-  at::ScalarType tensor;        // what holds all its values, or nearly all of uint64's
+  at::ScalarType tensor;        // holds every value of the type, except large ones of uint64
 };
 constexpr Type kTypes[] = {
     {"b1", "bool", 1, at::kBool},    {"u1", "uint8", 1, at::kByte},    {"i1", "int8", 1, at::kChar},
@@ -44,7 +44,7 @@ const Type& type_named(const std::string& where, const std::string& name) {
               "save it as bool, integers of 8 to 64 bits, or float16 to float64");
 }
 
-const Type* find_type(const at::Tensor& array) {  // none of what npy cannot hold
+const Type* find_type(const at::Tensor& array) {  // null if npy does not support it
   const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes),
                                    [&](const Type& known) { return known.tensor == array.scalar_type(); });
   return found == std::end(kTypes) ? nullptr : found;
@@ -71,7 +71,7 @@ std::string_view code_of(std::string_view text) {
   return text[0] == '\'' && end != text.npos ? text.substr(1, end - 1) : text.substr(0, text.find(']') + 1);
 }
 
-const Type* find_type(std::string_view code) {  // none of what LibTorch cannot hold
+const Type* find_type(std::string_view code) {  // null if LibTorch does not support it
   for (const Type& known : kTypes) {
     if (code.size() == 3 && code.substr(1) == known.code &&
         std::string_view("<>|=").find(code[0]) != code.npos)
@@ -153,7 +153,7 @@ void check_fits_int64(const std::string& where, const uint8_t* from, size_t coun
   for (size_t i = 0; i < count; ++i) {
     const auto value = from_bytes<uint64_t>(from + 8 * i, swapped);
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-      throw Error(where, fmt::format("holds {}, which is larger than an int64 can be", value),
+      throw Error(where, fmt::format("contains {}, which does not fit into an int64", value),
                   "save smaller numbers, or floats");
   }
 }
@@ -170,13 +170,13 @@ void convert(const std::string& where, const Type& type, bool swapped, const uin
   convert<uint64_t, uint64_t>(from, count, swapped, to);
 }
 
-// Whether a tensor's elements are the file's as they are.
+// Whether the file's bytes can be used as the tensor's elements without conversion.
 bool as_they_are(const Type& type, bool swapped) {
   return !swapped && type.code != "b1" && (type.code[0] != 'u' || type.bytes == 1);
 }
 
 at::Tensor allocate(const std::string& where, at::IntArrayRef shape, at::ScalarType type) {
-  constexpr uint64_t kLittle = 64 << 20;  // not worth asking the system for
+  constexpr uint64_t kLittle = 64 << 20;  // too little to ask the system about
   uint64_t bytes = c10::elementSize(type);
   for (const int64_t axis : shape) bytes *= static_cast<uint64_t>(axis);
   if (bytes > kLittle) check_memory(where, bytes, kRemedy);
@@ -202,7 +202,7 @@ std::pair<std::string, uint64_t> read_header(const std::string& where, uint64_t 
     broken(where, "is not a npy array (its first bytes are not \\x93NUMPY)");
   const int version = start[6];
   if (version < 1 || version > 3)
-    broken(where, fmt::format("is of npy version {}, known are 1, 2, 3", version));
+    broken(where, fmt::format("has npy version {}; poem reads versions 1, 2 and 3", version));
   const size_t fixed = version == 1 ? 10 : 12;
   uint32_t length = 0;
   std::memcpy(&length, start.data() + 8, fixed - 8);
@@ -226,7 +226,7 @@ StoredArray::StoredArray(std::string where, uint64_t file_bytes, Open open)
   fortran_ = value_of(where_, text, "fortran_order").substr(0, 4) == "True";
   const Type* type = find_type(code);
   type_ = type ? type->name : code;
-  if (!type) return;  // no matter, as long as nobody reads it
+  if (!type) return;  // fine, as long as nobody reads it
   swapped_ = code[0] == '>' && type->bytes > 1;
   const uint64_t want = count_of(where_, shape_) * type->bytes, got = file_bytes - header_bytes_;
   if (got != want)
@@ -323,7 +323,7 @@ std::map<std::string, StoredArray> open_npz(const std::string& path) {
     const std::string where = zip.where(entry);
     const StoredArray array(where, entry.size,
                             [zip, entry] { return std::make_unique<ZipStream>(zip, entry); });
-    if (!arrays.emplace(entry.name.substr(0, stem), array).second) broken(where, "is there twice");
+    if (!arrays.emplace(entry.name.substr(0, stem), array).second) broken(where, "occurs twice");
   }
   return arrays;
 }
@@ -345,7 +345,7 @@ void write_npz(const std::string& path, const std::map<std::string, at::Tensor>&
 
 std::string numpy_type(const at::Tensor& array) {
   if (const Type* known = find_type(array)) return std::string(known->name);
-  switch (array.scalar_type()) {  // types that npy cannot hold
+  switch (array.scalar_type()) {  // types that npy does not support
     case at::kBFloat16:
       return "bfloat16";
     case at::kComplexFloat:

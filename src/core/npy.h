@@ -21,20 +21,20 @@
 
 namespace poem {
 
-// An array in a file. Its header was read and compared with the size of the file; its elements were not. One
-// of another type (texts, complex numbers, fields) can be listed but not read.
+// An array in a file. Its header has been read and checked against the file's size; its elements have not
+// been read. An array of another type (texts, complex numbers, fields) can be listed but not read.
 class StoredArray {
  public:
   const std::string& where() const { return where_; }  // for messages: "a.npz[data.npy]"
   const std::string& type() const { return type_; }    // as NumPy calls it: "uint16"
   const std::vector<int64_t>& shape() const { return shape_; }
-  uint64_t bytes() const;  // that all elements take in memory
+  uint64_t bytes() const;  // of memory that all elements take
 
   // All of it, contiguous. An Error if it does not fit into memory.
   at::Tensor read() const;
 
-  // Calls use() with so many rows at a time, fewer at the end: nothing else is in memory, but for an array in
-  // Fortran order, which is read as a whole. The array has at least one dimension.
+  // Calls use() with `rows` rows at a time, fewer at the end, and keeps only these in memory; an array in
+  // Fortran order is read as a whole. The array has at least one dimension.
   void for_each_block(int64_t rows, const std::function<void(const at::Tensor&)>& use) const;
 
  private:
@@ -44,7 +44,7 @@ class StoredArray {
   StoredArray(std::string where, uint64_t file_bytes, Open open);
   std::unique_ptr<ByteStream> open_elements() const;
   at::Tensor read_elements(ByteStream& from, const std::vector<int64_t>& shape) const;
-  at::Tensor read_as_stored() const;  // in Fortran order with the strides of it
+  at::Tensor read_as_stored() const;  // with the strides of Fortran order where the file has it
 
   std::string where_, type_;
   std::vector<int64_t> shape_;
@@ -53,7 +53,7 @@ class StoredArray {
   Open open_;
 };
 
-// A poem::Error if the file is missing, truncated or no array.
+// A poem::Error if the file is missing, truncated or not an array.
 StoredArray open_npy(const std::string& path);
 at::Tensor read_npy(const std::string& path);
 void write_npy(const std::string& path, const at::Tensor& array);  // atomically

@@ -35,15 +35,15 @@ const char* words_on(int signal, bool saves) {
     return saves ? "finishing this step and saving; Ctrl-C again quits without saving\n"
                  : "stopping; Ctrl-C again quits at once\n";
   }
-  return saves ? "told to end: finishing this step and saving; the same signal again quits without saving\n"
-               : "told to end: stopping; the same signal again quits at once\n";
+  return saves ? "asked to stop: finishing this step and saving; the same signal again quits without saving\n"
+               : "stopping; the same signal again quits at once\n";
 }
 
 void note_interrupt(int signal) {
   signal_seen = signal;
   std::signal(signal, SIG_DFL);
   for (const char* text : {interrupt_lead.load(), words_on(signal, interrupt_saves)}) {
-    if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody to tell
+    if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody reads it
   }
 }
 

@@ -10,7 +10,7 @@ namespace poem {
 // The cores that this process may use: in a container or a job often fewer than the machine has.
 int cores();
 
-// Sets LibTorch's and BLAS's thread counts (0: all cores) and makes the allocator keep what it has: glibc
+// Sets LibTorch's and BLAS's thread counts (0: all cores) and makes the allocator keep freed memory: glibc
 // otherwise maps and faults every large tensor anew, which costs more than half of a training step.
 void set_up_runtime(int threads);
 
@@ -18,7 +18,7 @@ void set_up_runtime(int threads);
 // loaded, and what the program sets it to (cli/wait_policy.cpp).
 constexpr const char *kSpins = "GOMP_SPINCOUNT", *kSpinCount = "1000";
 
-// What the bits of a result depend on beside config and seed.
+// What the bits of a result depend on, apart from config and seed.
 struct Runtime {
   int threads;
   std::string libtorch;        // "1.13.1"
@@ -26,7 +26,7 @@ struct Runtime {
 };
 Runtime runtime();
 
-// "auto" (CUDA if there is one), "cpu" or "cuda"; an Error if it cannot be had.
+// "auto" (CUDA if there is a GPU), "cpu" or "cuda"; an Error if the device is not available.
 c10::Device pick_device(const std::string& name);
 
 // Whether it is a GPU that computes in bfloat16 with poem's kernels.

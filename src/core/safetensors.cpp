@@ -22,7 +22,7 @@ constexpr std::pair<at::ScalarType, const char*> kTypes[] = {
     {at::kLong, "I64"},      {at::kHalf, "F16"}, {at::kFloat, "F32"}, {at::kDouble, "F64"},
     {at::kBFloat16, "BF16"}, {at::kBool, "BOOL"}};
 
-// What makes bytes no safetensors file.
+// Why bytes are not a safetensors file.
 struct Damage : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -41,7 +41,7 @@ at::ScalarType scalar_type(const std::string& name) {
   throw Damage("unknown type " + name);
 }
 
-// Strides too must not overflow, also of a tensor without elements.
+// Strides must not overflow either, even for a tensor without elements.
 uint64_t bytes_of(const std::vector<int64_t>& shape, at::ScalarType type) {
   auto bytes = static_cast<int64_t>(c10::elementSize(type));
   bool empty = false;
@@ -76,7 +76,7 @@ TensorFile parse(const InputFile& file) {
   std::string text(length, '\0');
   file.read_at(sizeof length, text.data(), length);
   const json header = json::parse(text);
-  if (!header.is_object()) throw Damage("its header is no map");
+  if (!header.is_object()) throw Damage("its header is not a map");
   TensorFile result;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {

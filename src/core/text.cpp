@@ -46,7 +46,9 @@ std::vector<std::string> nearest(const std::string& name, const std::vector<std:
 }
 
 std::string suggestion(const std::string& name, const std::vector<std::string>& known, bool far) {
+  constexpr size_t kMost = 3;  // a longer list is no help
   std::vector<std::string> found = nearest(name, known, far);
+  found.resize(std::min(found.size(), kMost));
   for (std::string& one : found) one = "'" + one + "'";
   return found.empty() ? "" : (found.size() == 1 ? "nearest is " : "nearest are ") + listed(found) + "; ";
 }

@@ -18,7 +18,7 @@ namespace poem {
 std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known,
                                  bool far = false);
 
-// "nearest is 'train.epochs'; ", the beginning of a remedy; empty if nothing is near.
+// "nearest is 'train.epochs'; ", the start of a remedy, with at most three names; empty if nothing is near.
 std::string suggestion(const std::string& name, const std::vector<std::string>& known, bool far = false);
 
 // "a, b and c".

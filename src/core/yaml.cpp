@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostLevels = 100;  // yaml-cpp itself stops at 500
 constexpr int64_t kMostValues = 100000;
 
-// What messages call a line. A text of one line, such as the value of an option, has no line number.
+// How messages name a line. A text of one line, such as the value of an option, has no line number.
 struct Place {
   std::string where;
   bool lines;
@@ -37,7 +37,7 @@ class Check {
   void operator()(const YAML::Node& node) {
     if (++values_ > kMostValues) {
       throw Error(place_(node.Mark()),
-                  fmt::format("holds more than {} values, its aliases written out", kMostValues),
+                  fmt::format("contains more than {} values once its aliases are expanded", kMostValues),
                   "remove aliases of aliases");
     }
     if (std::any_of(above_.begin(), above_.end(), [&](const YAML::Node& one) { return one.is(node); }))

@@ -44,6 +44,11 @@ double quantile(int64_t n, int64_t k, double share) {
 
 }  // namespace
 
+bool is_possible(const Calibration& calibration) {
+  constexpr int64_t kMost = 1000000000;  // more than anybody holds out
+  return calibration.tpr > 0 && calibration.tpr <= 1 && calibration.images > 0 && calibration.images <= kMost;
+}
+
 KeptShare kept_share(const Calibration& calibration) {
   const int64_t n = calibration.images, k = count_at_tpr(n, calibration.tpr);
   return {quantile(n, k, (1 - kConfidence) / 2), quantile(n, k, (1 + kConfidence) / 2)};
@@ -52,8 +57,10 @@ KeptShare kept_share(const Calibration& calibration) {
 std::string to_text(const Calibration& calibration) {
   const KeptShare kept = kept_share(calibration);
   return fmt::format(
-      "keeps {:.4g} % of {} held-out ID images, and {:.1f} to {:.1f} % of new ones ({:.0f} % confidence)",
-      100 * calibration.tpr, calibration.images, 100 * kept.low, 100 * kept.high, 100 * kConfidence);
+      "keeps {} of {} held-out ID images (asked: {:.4g} %) and, with {:.0f} % confidence, {:.1f} to {:.1f} % "
+      "of new ones",
+      count_at_tpr(calibration.images, calibration.tpr), calibration.images, 100 * calibration.tpr,
+      100 * kConfidence, 100 * kept.low, 100 * kept.high);
 }
 
 }  // namespace poem

@@ -26,14 +26,6 @@ constexpr const char* kScorePrefix = "score.";  // of the tensors that a fitted 
 
 const std::vector<std::string> kHeads = {"linear", "projection", "density"}, kInits = {"he", "authors"};
 
-// The value of an enum by its text.
-template <class Enum>
-Enum value_of(const json& j, const char* key, const std::vector<std::string>& texts) {
-  const auto text = std::find(texts.begin(), texts.end(), j.at(key).get<std::string>());
-  if (text == texts.end()) throw Error(key, "is " + j.at(key).dump(), "known: " + listed(texts));
-  return static_cast<Enum>(text - texts.begin());
-}
-
 json to_json(const NetworkSpec& s) {
   return {{"name", s.name},
           {"depth", s.depth},
@@ -50,40 +42,71 @@ json to_json(const NetworkSpec& s) {
           {"std", s.std}};
 }
 
+// A value in an error message.
+std::string shown(const json& value) {
+  const std::string text = value.dump();
+  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+}
+
+const json& entry(const json& j, const char* key) {
+  if (!j.contains(key)) throw Error(key, "is missing");
+  return j[key];
+}
+
+template <class T>
+T value_of(const json& j, const char* key) {
+  try {
+    return entry(j, key).get<T>();
+  } catch (const json::exception&) {
+    throw Error(key, "is " + shown(j[key]) + ", which has the wrong type");
+  }
+}
+
+// The value of an enum by its text.
+template <class Enum>
+Enum choice_of(const json& j, const char* key, const std::vector<std::string>& texts) {
+  const auto text = std::find(texts.begin(), texts.end(), value_of<std::string>(j, key));
+  if (text == texts.end()) throw Error(key, "is " + shown(j[key]), "known: " + listed(texts));
+  return static_cast<Enum>(text - texts.begin());
+}
+
 int64_t whole_number(const json& j, const char* key) {
-  if (!j.at(key).is_number_integer()) throw Error(key, "is " + j.at(key).dump() + ", not a whole number");
-  return j.at(key).get<int64_t>();
+  if (!entry(j, key).is_number_integer()) throw Error(key, "is " + shown(j[key]) + ", not a whole number");
+  return j[key].get<int64_t>();
 }
 
 NetworkSpec network_from(const json& j) {
   NetworkSpec s;
-  j.at("name").get_to(s.name);
+  s.name = value_of<decltype(s.name)>(j, "name");
   s.depth = whole_number(j, "depth");
   s.growth = whole_number(j, "growth");
   s.width = whole_number(j, "width");
-  j.at("hidden").get_to(s.hidden);
+  s.hidden = value_of<decltype(s.hidden)>(j, "hidden");
   s.channels = whole_number(j, "channels");
   s.pixels = whole_number(j, "pixels");
   s.classes = whole_number(j, "classes");
-  s.head = value_of<HeadKind>(j, "head", kHeads);
+  s.head = choice_of<HeadKind>(j, "head", kHeads);
   s.components = whole_number(j, "components");
-  s.init = value_of<Initialisation>(j, "init", kInits);
-  j.at("mean").get_to(s.mean);
-  j.at("std").get_to(s.std);
+  s.init = choice_of<Initialisation>(j, "init", kInits);
+  s.mean = value_of<decltype(s.mean)>(j, "mean");
+  s.std = value_of<decltype(s.std)>(j, "std");
   return s;
 }
 
 Calibration calibration_from(const json& j) {
-  const Calibration calibration{j.at("tpr").get<double>(), whole_number(j, "images")};
-  if (calibration.tpr > 0 && calibration.tpr <= 1 && calibration.images > 0) return calibration;
-  throw Error("calibration", "is " + j.dump());
+  if (j.is_object() && j.contains("tpr") && j["tpr"].is_number() && j.contains("images") &&
+      j["images"].is_number_integer()) {
+    const Calibration calibration{j["tpr"].get<double>(), j["images"].get<int64_t>()};
+    if (is_possible(calibration)) return calibration;
+  }
+  throw Error("calibration", "is " + shown(j) + ", not a tpr up to 1 and a number of images");
 }
 
-// What helps where the file is damaged: in the folder of its run, the run.
+// The remedy for a damaged file. In a run folder the run can write it again.
 std::string remedy_for(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   if (!fs::exists(folder / "config.yaml")) return "copy it again";
-  return "copy it again, or have it written anew with: poem train --resume " +
+  return "copy it again, or write it again with: poem train --resume " +
          shell_quoted(folder.empty() ? "." : folder.string());
 }
 
@@ -95,23 +118,23 @@ void check_classes(const Detector& detector) {
     throw Error("class_names", fmt::format("has {} names for a network of {} outputs", names, outputs));
 }
 
-// All but what the score was fitted to.
+// The detector without the fitted state of its score.
 Detector describe(const json& about, const TensorFile& file) {
   constexpr int64_t kLargest = 4096;  // what images can be resized to
   Detector detector;
-  detector.score = make_score(about.at("score").get<std::string>());
-  about.at("class_names").get_to(detector.class_names);
+  detector.score = make_score(value_of<std::string>(about, "score"));
+  detector.class_names = value_of<std::vector<std::string>>(about, "class_names");
   detector.size = whole_number(about, "size");
   if (detector.size < 1 || detector.size > kLargest)
     throw Error("size", fmt::format("is {}, not 1 to {}", detector.size, kLargest));
-  if (!about.at("threshold").is_null()) detector.threshold = about.at("threshold").get<double>();
+  if (!entry(about, "threshold").is_null()) detector.threshold = value_of<double>(about, "threshold");
   if (about.contains("calibration")) detector.calibration = calibration_from(about["calibration"]);
-  detector.network = make_network(network_from(about.at("network")), Weights(file, ""));
+  detector.network = make_network(network_from(entry(about, "network")), Weights(file, ""));
   check_classes(detector);
   return detector;
 }
 
-// What was saved for the score must be able to take a batch such as the network gives: one is made up.
+// Tries the saved score on a made-up batch of the shapes that the network gives.
 void check_score_fits(const Detector& detector, const std::string& path) {
   const at::NoGradGuard no_grad;
   Network& network = *detector.network;
@@ -130,7 +153,7 @@ void check_score_fits(const Detector& detector, const std::string& path) {
     if ((*detector.score)(batch).numel() == 1) return;
   } catch (const std::exception&) {  // LibTorch's complaints about shapes and types
   }
-  throw Error(path, "what it holds for the score '" + detector.score->name() + "' does not fit its network",
+  throw Error(path, "its tensors for the score '" + detector.score->name() + "' do not fit its network",
               remedy_for(path));
 }
 
@@ -196,14 +219,14 @@ void Detector::save(const std::string& path) const {
 Detector Detector::load(const std::string& path) {
   const TensorFile file = read_safetensors(path, remedy_for(path));
   if (const auto& format = file.text("format"); format != kFormat) {
-    throw Error(path, "is of format '" + format + "'", fmt::format("this poem reads {}", kFormat));
+    throw Error(path, "has the format '" + format + "'", fmt::format("this poem reads {}", kFormat));
   }
   const std::string& text = file.text("detector");
   Detector detector;
   try {
     detector = describe(json::parse(text), file);
-  } catch (const json::exception& e) {
-    throw Error(path, std::string("its description is damaged: ") + e.what(), remedy_for(path));
+  } catch (const json::exception&) {
+    throw Error(path, "its description is damaged: it is not JSON", remedy_for(path));
   } catch (const Error& e) {
     const std::string what = e.what();
     if (what.rfind(path, 0) == 0) throw;  // a tensor that does not fit names the file already

@@ -13,9 +13,9 @@
 namespace poem {
 namespace {
 
-constexpr size_t kMostConfused = 1000;  // classes: the matrix has their square
+constexpr size_t kMostConfused = 1000;  // classes; with more, the matrix would be too large
 
-// Whether the names are no more than 0, 1, 2, …: the source had labels but no names for them.
+// Whether the names are only 0, 1, 2, …: the source had labels but no names for them.
 bool unnamed(const std::vector<std::string>& class_names) {
   for (size_t i = 0; i < class_names.size(); ++i) {
     if (class_names[i] != std::to_string(i)) return false;
@@ -70,7 +70,7 @@ at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& 
   const int64_t largest = images.labels.max().item<int64_t>();
   if (largest >= static_cast<int64_t>(class_names.size())) {
     throw Error(images.name,
-                fmt::format("has label {}, the detector knows {} classes", largest, class_names.size()),
+                fmt::format("has label {}, but the detector knows {} classes", largest, class_names.size()),
                 "evaluate with images of the classes it was trained on");
   }
   return images.labels;

@@ -17,7 +17,7 @@
 namespace poem {
 namespace {
 
-// Not defined where the images have no labels, or classes that the detector does not know, as outliers may.
+// Undefined if the images have no labels, or classes that the detector does not know, as outliers may have.
 at::Tensor known_labels(const Detector& detector, const ImageSet& images) {
   if (!images.labelled()) return {};
   try {

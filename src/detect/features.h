@@ -1,4 +1,5 @@
-// What a detector's network makes of images, in one file for other programs, `poem posthoc` and `poem mine`.
+// Writes the features that a detector's network computes for images, in one file for other programs, `poem
+// posthoc` and `poem mine`.
 //
 //   write_features("photos.npz", detector, read_images("photos/", {detector.size}));
 //

@@ -8,7 +8,7 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kBlock = 4096;  // rows looked at a time
+constexpr int64_t kBlock = 4096;  // rows that are checked at a time
 
 }  // namespace
 
@@ -18,7 +18,7 @@ void check_varies(const at::Tensor& features) {
   for (const at::Tensor& rows : features.split(kBlock)) {
     if (((rows - first).abs() > tolerance).any().item<bool>()) return;
   }
-  throw Unfit(features.size(0) == 1 ? "there is one training row only" : "all training rows are the same");
+  throw Unfit(features.size(0) == 1 ? "there is only one training row" : "all training rows are the same");
 }
 
 void check_lengths(const at::Tensor& features) {
@@ -30,7 +30,7 @@ void check_lengths(const at::Tensor& features) {
   const double most = longest.item<double>(), usual = lengths.median().item<double>();
   if (usual == 0 || most <= kFar * usual) return;
   throw Unfit(
-      fmt::format("training row {} has length {:.2g}, the median row {:.2g}: beside it the others vanish",
+      fmt::format("training row {} has length {:.2g}, but the median row {:.2g}: it outweighs all others",
                   row.item<int64_t>(), most, usual));
 }
 

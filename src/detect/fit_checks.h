@@ -1,4 +1,4 @@
-// Training features that mean nothing to whoever is fitted on them: figures of such a fit would look like any
+// Finds training features on which a fit would be meaningless, although its figures would look like any
 // others.
 //
 //   check_varies(training.features);   // throws Unfit
@@ -14,8 +14,8 @@ struct Unfit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Features are n×m floats.
-void check_varies(const at::Tensor& features);   // unless all rows are the same, but for float32's rounding
-void check_lengths(const at::Tensor& features);  // unless beside one row the others vanish in float32
+// Features are n×m floats. Both throw Unfit.
+void check_varies(const at::Tensor& features);   // if all rows are the same up to float32's rounding
+void check_lengths(const at::Tensor& features);  // if beside one row the others are rounding errors
 
 }  // namespace poem

@@ -23,7 +23,8 @@ void for_each_block(int64_t rows, const Use& use) {
   }
 }
 
-// Σ of (h − origin of its row)(h − origin of its row)ᵀ, where origins is o×m and `which` (n) tells a row's.
+// Σ of (h − origin of its row)(h − origin of its row)ᵀ, where origins is o×m and `which` (n) has the index of
+// a row's origin.
 at::Tensor scatter_matrix(const at::Tensor& features, const at::Tensor& origins, const at::Tensor& which) {
   const int64_t m = features.size(1);
   at::Tensor sum = at::zeros({m, m}, at::kDouble);
@@ -56,7 +57,7 @@ Gaussians fit_gaussians(const at::Tensor& features, const at::Tensor& labels) {
   const double largest = variances[-1].item<double>(),
                magnitude = fitted.centre.square().max().item<double>();
   const at::Tensor kept = (variances > kNoise * (largest + magnitude)).nonzero().squeeze(1);
-  if (kept.numel() == 0) throw Unfit("the training rows of a class do not differ");
+  if (kept.numel() == 0) throw Unfit("within each class, all training rows are the same");
   fitted.whitener = directions.index_select(1, kept) / variances.index_select(0, kept).sqrt();
   const at::Tensor occurred = counts.nonzero().squeeze(1);
   fitted.means = (means.index_select(0, occurred) - fitted.centre).mm(fitted.whitener);

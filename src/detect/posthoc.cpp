@@ -31,8 +31,8 @@ Head read_head(const std::string& path) {
     }
     const at::Tensor values = a.to(at::kFloat).contiguous();
     if (!at::isfinite(values).all().item<bool>()) {
-      throw Error(path, fmt::format("{} holds a value that is not finite in float32", name),
-                  "mend what computed it, or rescale it");
+      throw Error(path, fmt::format("{} contains a value that is not finite in float32", name),
+                  "correct its computation, or rescale it");
     }
     return values;
   };
@@ -40,7 +40,7 @@ Head read_head(const std::string& path) {
   if (head.weight.size(0) != head.bias.size(0)) {
     throw Error(path,
                 fmt::format("weight has {} rows and bias {} values", head.weight.size(0), head.bias.size(0)),
-                "give one of each a class");
+                "give one row and one value per class");
   }
   return head;
 }
@@ -48,19 +48,19 @@ Head read_head(const std::string& path) {
 at::Tensor read_labels(const std::string& path, int64_t rows, int64_t classes) {
   const at::Tensor labels = read_array(path, "labels");
   if (labels.dim() != 1 || labels.is_floating_point() || labels.scalar_type() == at::kBool) {
-    throw Error(path, fmt::format("holds {} dimensions of {}", labels.dim(), numpy_type(labels)),
-                "one integer a training row is needed");
+    throw Error(path, fmt::format("has {} dimensions of {}", labels.dim(), numpy_type(labels)),
+                "give one integer per training row");
   }
   if (labels.size(0) != rows) {
     throw Error(path, fmt::format("has {} labels for {} training rows", labels.size(0), rows),
-                "give one a row");
+                "give one label per row");
   }
   const at::Tensor outside = (labels.lt(0) | labels.ge(classes)).nonzero();
   if (outside.size(0) > 0) {
     const auto row = outside[0][0].item<int64_t>();
     throw Error(path,
-                fmt::format("row {} has label {}, the head has {} classes", row, labels[row].item<int64_t>(),
-                            classes),
+                fmt::format("row {} has label {}, but the head has {} classes", row,
+                            labels[row].item<int64_t>(), classes),
                 "number the classes from 0");
   }
   return labels.to(at::kLong);

@@ -1,4 +1,4 @@
-// Scores from saved features of anyone's network: what `poem posthoc` does.
+// Scores from the saved features of any network: what `poem posthoc` computes.
 //
 //   FeatureData data = read_feature_data(paths);
 //   auto scores = fit_scores({"knn", "vim"}, data);
@@ -40,7 +40,7 @@ FeatureData read_feature_data(const FeaturePaths& paths);
 std::vector<std::unique_ptr<Score>> fit_scores(const std::vector<std::string>& names,
                                                const FeatureData& data);
 
-// The scores of every row, one float32 tensor a score.
+// The scores of every row, one float32 tensor per score.
 std::vector<at::Tensor> score_features(const std::vector<std::unique_ptr<Score>>& scores, const Head& head,
                                        const at::Tensor& features);
 

@@ -164,7 +164,7 @@ Results make_results(std::vector<SetResult> sets, std::optional<double> id_accur
 
 namespace {
 
-// Where the first of them that is not finite stands; empty if there is none.
+// Names the first score that is not finite; empty if all are.
 std::string not_finite(const std::string& set, const std::vector<double>& scores) {
   const auto bad = std::find_if(scores.begin(), scores.end(), [](double x) { return !std::isfinite(x); });
   if (bad == scores.end()) return "";
@@ -199,7 +199,8 @@ Results results_of(const std::vector<double>& id, const SetScores& ood,
   std::vector<SetResult> sets;
   for (const auto& [name, scores] : ood) sets.push_back({name, ood_metrics(id, scores, balance)});
   Results results = make_results(std::move(sets));
-  if (all_equal(id, ood)) results.problem = fmt::format("all scores are {}: they tell nothing apart", id[0]);
+  if (all_equal(id, ood))
+    results.problem = fmt::format("all scores are {}: they cannot separate ID from OOD", id[0]);
   return results;
 }
 
@@ -216,7 +217,7 @@ Results results_of(const Score& score, const std::vector<double>& id, const SetS
 void check_figures(const std::string& score, const Results& results) {
   if (!results.has_figures())
     throw Error("score '" + score + "'", results.problem,
-                "mend what it is computed from, or use another score");
+                "check the input of the score, or use another score");
 }
 
 nlohmann::ordered_json to_json(const Results& results) {
@@ -277,7 +278,7 @@ std::string to_table(const ScoreResults& results, const Terminal& where) {
   for (const auto& [score, figures] : results) table.rows.push_back(figures_row(score, figures.mean));
   const Results& first = results.front().second;
   std::string note = "means over the OOD sets";
-  int64_t told = -1;  // a balance may take other ID scores for every set
+  int64_t told = -1;  // with a balance, sets may use different numbers of ID scores
   for (const SetResult& set : first.sets) {
     note += told < 0 ? ";" : ",";
     if (set.metrics.id_count != told) note += fmt::format(" {} ID against", set.metrics.id_count);

@@ -12,7 +12,7 @@
 
 namespace poem {
 
-// One function a score, in files of detect/scores/.
+// One function per score, in the files of detect/scores/.
 std::unique_ptr<Score> make_ash();
 std::unique_ptr<Score> make_dice();
 std::unique_ptr<Score> make_energy();
@@ -65,19 +65,19 @@ void check_needs(const std::string& name, unsigned available) {
   const unsigned missing = kScores.find(name).needs & ~available;
   const std::string where = "score '" + name + "'";
   if (missing & kClasses) {
-    throw Error(where, "needs outputs for the classes, this network was trained without",
-                "use one of its features: ssd, mds, rmds, knn");
+    throw Error(where, "needs outputs for the classes, which this network does not have",
+                "use a score of the features: ssd, mds, rmds, knn");
   }
   if (missing & (kLinear | kHead)) {
     throw Error(where, "needs a network whose last layer is linear",
-                "use one of the outputs: msp, maxlogit, gen");
+                "use a score of the outputs: msp, maxlogit, gen");
   }
   if (missing & kRejects) {
-    throw Error(where, "needs outputs beyond the classes, this network has none",
+    throw Error(where, "needs outputs beyond the classes, which this network does not have",
                 "it is for networks trained with reject classes");
   }
   if (missing & kNetwork) {
-    throw Error(where, "needs the network's gradients and layers, saved features do not have them",
+    throw Error(where, "needs the network's gradients and layers, which saved features lack",
                 "use poem eval on a run or a detector");
   }
   const char* find_images = "name the run's folder instead of the detector's file, or give --train PATH";
@@ -110,8 +110,8 @@ void Score::load(const TensorFile& file, const std::string& prefix) {
   for (const auto& [name, tensor] : state()) {
     *tensor = file.tensor(prefix + name);
     if (!at::isfinite(*tensor).all().item<bool>())
-      throw Error(file.path, "tensor '" + prefix + name + "' holds a value that is not finite",
-                  "copy it again, or train anew");
+      throw Error(file.path, "tensor '" + prefix + name + "' contains a value that is not finite",
+                  "copy it again, or train again");
   }
 }
 

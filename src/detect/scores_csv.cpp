@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/scores_file.h"
 #include "core/text.h"
 
 namespace poem {
@@ -21,7 +22,7 @@ std::string scores_csv(const std::vector<ScoredSet>& sets, const Detector& detec
   const auto own =
       static_cast<size_t>(std::find(scores.begin(), scores.end(), detector.score) - scores.begin());
   const bool judged = detector.threshold && own < scores.size();
-  std::string csv = "set,name,class,predicted,verdict";
+  std::string csv(kScoresColumns);
   for (const auto& score : scores) csv += "," + score->name();
   csv += "\n";
   for (size_t s = 0; s < sets.size(); ++s) {

@@ -1,4 +1,4 @@
-// What a detector says of every test image, as a table for other programs.
+// The verdict and the scores of every test image, as a table for other programs and for poem metrics.
 //
 //   write_file("scores.csv", scores_csv(sets, detector, scores, test));
 //
@@ -15,8 +15,8 @@
 
 namespace poem {
 
-// `sets` as score_sets() made them of these images, with one column a score. `name` is ImageSet::title(),
-// `class` what the source says. Empty where it is not known: the verdict too, if the detector has no
+// `sets` as score_sets() made them of these images, with one column per score. `name` is ImageSet::title(),
+// `class` is the label of the source. Unknown fields are empty; so is the verdict if the detector has no
 // threshold or its own score is not among `scores`.
 std::string scores_csv(const std::vector<ScoredSet>& sets, const Detector& detector,
                        const std::vector<std::shared_ptr<Score>>& scores, const TestData& test);

@@ -17,7 +17,7 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kGrain = 16;  // images a task: below that a thread costs more than it saves
+constexpr int64_t kGrain = 16;  // images per task: with fewer, a thread costs more than it saves
 
 struct View {  // what one crop seed decides
   int64_t dy, dx;
@@ -111,7 +111,7 @@ void turn_hue(float* rgb, float shift) {
   }
 }
 
-// Every channel becomes the image's brightness; other than three channels have none to share.
+// Every channel becomes the image's brightness. Images without three channels stay as they are.
 void remove_colour(uint8_t* image, int64_t channels, int64_t area) {
   if (channels != 3) return;
   for (int64_t i = 0; i < area; ++i) {
@@ -155,7 +155,7 @@ void check(const ImageSet& images, const Crop* crops, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     if (crops[i].image < 0 || crops[i].image >= images.size()) {
       throw Error(images.name,
-                  fmt::format("has {} images, image {} was asked for", images.size(), crops[i].image),
+                  fmt::format("has {} images, but image {} is needed", images.size(), crops[i].image),
                   "use the data that the run was started with");
     }
   }
@@ -169,7 +169,7 @@ bool shrinks(const ImageSet& images, const Augmentation& a) {
   return a.resize && std::max(images.height(), images.width()) > a.size;
 }
 
-// What crops are taken from: the images, or what resizing makes of them.
+// The source of the crops: the images, or resized copies of them.
 Shape resized(const ImageSet& images, const Augmentation& a) {
   if (shrinks(images, a)) return {images.channels(), a.size, a.size};
   return {images.channels(), images.height(), images.width()};

@@ -56,7 +56,7 @@ struct DeviceImages::Streaming {
   // The images of at most `room` crops, in their order. used() tells when they have been read.
   at::Tensor bring(const Crop* crops, int64_t count) {
     Buffer& buffer = buffers[turn];
-    buffer.copied.synchronize();  // what was gathered here before has left
+    buffer.copied.synchronize();  // its earlier content has been copied
     const auto* from = images.pixels.data_ptr<uint8_t>();
     auto* to = buffer.pinned.data_ptr<uint8_t>();
     at::parallel_for(0, count, 64, [&](int64_t begin, int64_t end) {
@@ -84,7 +84,7 @@ struct DeviceImages::Streaming {
   };
   const ImageSet& images;
   c10::cuda::CUDAStream stream;
-  int64_t image_bytes = 0, room = 0;  // room: images a buffer holds
+  int64_t image_bytes = 0, room = 0;  // room: images per buffer
   Buffer buffers[2];
   int turn = 0;
 };

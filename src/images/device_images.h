@@ -1,5 +1,5 @@
-// Images where crops of them are needed: on a GPU a copy of all pixels, if they fit, so that nothing but 16
-// bytes a crop travels; else a stream of those images that are cut from.
+// Images on the device that cuts crops from them. A GPU keeps a copy of all pixels if they fit, so that only
+// 16 bytes per crop are transferred; otherwise the images that are needed are streamed to it.
 //
 //   DeviceImages images(set, device);
 //   at::Tensor batch = images.cut(crops, count, augmentation);   // on the device; the pixels of poem::cut()

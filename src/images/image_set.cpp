@@ -51,8 +51,9 @@ void leave_out(ImageSet& images, std::vector<int64_t> rows) {
 
 void check_channels(const ImageSet& images, int64_t channels) {
   if (images.channels() == channels) return;
-  throw Error(images.name, fmt::format("has {} channels, the network takes {}", images.channels(), channels),
-              "convert the images, or train with network.mean and network.std of one number a channel");
+  throw Error(
+      images.name, fmt::format("has {} channels, the network takes {}", images.channels(), channels),
+      "convert the images, or give network.mean and network.std one number per channel and train again");
 }
 
 }  // namespace poem

@@ -8,8 +8,8 @@
 namespace poem {
 
 std::vector<Crop> draw_pool(int64_t source_size, int64_t pool_size, uint64_t seed, int64_t epoch) {
-  if (source_size < 1) throw Error("outliers", "the source holds no images", "name a source with images");
-  if (pool_size < 1) throw Error("pool", fmt::format("size {}", pool_size), "use at least 1");
+  if (source_size < 1) throw Error("outliers", "the source contains no images", "name a source with images");
+  if (pool_size < 1) throw Error("pool", fmt::format("its size is {}", pool_size), "use at least 1");
   Stream stream(seed, "pool", epoch);
   const int64_t each = pool_size / source_size;
   const auto once_more = sample(source_size, pool_size % source_size, stream);

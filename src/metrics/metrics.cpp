@@ -18,11 +18,11 @@ namespace {
 constexpr double kTpr = 0.95;
 
 void check(const std::vector<double>& scores, const char* side) {
-  if (scores.empty()) throw Error(side, "there are none", "give at least one score");
+  if (scores.empty()) throw Error(side, "there are no scores", "give at least one");
   const auto bad = std::find_if(scores.begin(), scores.end(), [](double x) { return std::isnan(x); });
   if (bad != scores.end()) {
     throw Error(side, fmt::format("the score at index {} is NaN", bad - scores.begin()),
-                "remove it or mend what computed it");
+                "remove it or correct its computation");
   }
 }
 
@@ -43,8 +43,8 @@ double score_of_key(uint64_t key) {
   return key > kMiddle ? -size : size;
 }
 
-// The highest score first. Radix sort: a pass over 11-bit digits instead of n log n comparisons, and none
-// over a digit that is the same in all.
+// The highest score first. Radix sort: one pass per 11-bit digit instead of n log n comparisons. A digit that
+// is the same in all keys needs no pass.
 std::vector<uint64_t> sorted_keys(const std::vector<double>& scores) {
   constexpr int kDigits = 6, kBits = 11;
   constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;

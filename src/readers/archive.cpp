@@ -44,8 +44,7 @@ Archive open_archive(const std::string& path) {
   archive_read_support_filter_gzip(file.get());
   archive_read_support_filter_xz(file.get());
   archive_read_support_format_tar(file.get());
-  archive_read_support_format_zip_seekable(
-      file.get());  // the other zip reader takes truncated files for whole
+  archive_read_support_format_zip_seekable(file.get());  // the other zip reader accepts truncated files
   constexpr size_t kBlockBytes = 1 << 18;
   if (archive_read_open_filename(file.get(), path.c_str(), kBlockBytes) != ARCHIVE_OK) fail(path, file.get());
   return file;
@@ -61,10 +60,10 @@ bool hidden(const fs::path& name) {
   return std::any_of(name.begin(), name.end(), [](const fs::path& part) { return is_hidden(part.string()); });
 }
 
-// The content of the current entry. What damages only this entry (a wrong checksum) leaves it short, so that
-// it counts as one bad image.
+// The content of the current entry. It is empty if only this entry is damaged (a wrong checksum), so that the
+// entry counts as one bad image.
 std::string read_entry(const std::string& path, const std::string& name, archive* file) {
-  constexpr size_t kMostBytes = size_t{1} << 30;  // of an image's file: more pixels than can be decoded
+  constexpr size_t kMostBytes = size_t{1} << 30;  // a larger file has more pixels than can be decoded
   std::string bytes;
   char block[1 << 16];
   for (;;) {
@@ -74,7 +73,7 @@ std::string read_entry(const std::string& path, const std::string& name, archive
     if (got == 0) return bytes;
     bytes.append(block, static_cast<size_t>(got));
     if (bytes.size() > kMostBytes)
-      throw Error(path + ":" + name, "unpacks to more than 1 GiB, which no image does",
+      throw Error(path + ":" + name, "unpacks to more than 1 GiB, too much for an image",
                   "remove it from the archive");
   }
 }

@@ -26,7 +26,7 @@ constexpr int64_t kImageNetClasses = 1000;
 
 bool is_channels(int64_t axis) { return axis == 1 || axis == 3; }
 
-// How the rows of an array are images.
+// How a row of an array stores an image.
 struct Layout {
   int64_t channels, height, width;
   bool last;  // channels vary fastest
@@ -43,14 +43,15 @@ Layout flat_layout(const StoredArray& array) {
   const int64_t values = array.shape()[1];
   const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(values) / 3)));
   if (side == 0 || 3 * side * side != values)
-    throw Error(array.where(), fmt::format("has rows of {} values, not 3·s·s of a square image", values),
+    throw Error(array.where(),
+                fmt::format("has rows of {} values, which is not 3·s·s for a square image", values),
                 "name a batch of downsampled ImageNet");
   return {3, side, side, false};
 }
 
 Layout layout_of(const StoredArray& array) {
   if (array.type() != "uint8")
-    throw Error(array.where(), fmt::format("has elements of type {}, images are uint8", array.type()),
+    throw Error(array.where(), fmt::format("has elements of type {}, but images must be uint8", array.type()),
                 "save values of 0 to 255 as uint8");
   const std::vector<int64_t>& shape = array.shape();
   if (shape.size() == 3) return {1, shape[1], shape[2], false};
@@ -66,7 +67,7 @@ at::Tensor read_labels(const StoredArray& array, int64_t count) {
   const at::Tensor labels = array.read().reshape({-1}).to(at::kLong);
   if (labels.size(0) != count)
     throw Error(array.where(), fmt::format("has {} labels for {} images", labels.size(0), count),
-                "save one an image");
+                "save one label per image");
   return labels;
 }
 
@@ -75,7 +76,7 @@ Labels numbered(const std::string& where, const at::Tensor& labels) {
   return {labels, number_names(labels.numel() == 0 ? 0 : labels.max().item<int64_t>() + 1)};
 }
 
-// The images of an array, still in its file, and their labels.
+// An array of images, of which only the header was read, and their labels.
 struct Batch {
   StoredArray array;
   Layout layout;
@@ -138,8 +139,8 @@ std::vector<Batch> open_npz_images(const std::string& path) {
   for (const std::string& file : files) {
     batches.push_back(open_batch(file));
     if (batches.back().labels.labels.defined() != batches[0].labels.labels.defined())
-      throw Error(file, "one of this file and " + files[0] + " has labels, the other none",
-                  "give both or neither");
+      throw Error(file, "either this file or " + files[0] + " has no labels",
+                  "give all batches labels, or none");
   }
   return batches;
 }
@@ -163,14 +164,15 @@ Labels labels_of(const std::vector<Batch>& batches) {
   return all;
 }
 
-// Those of the block's rows that are among `chosen` (ascending), the first of them being row `first`.
+// The block's rows that are among `chosen` (ascending). The block begins with row `first`.
 at::Tensor choose_from(const at::Tensor& block, int64_t first, const std::vector<int64_t>& chosen) {
   const auto begin = std::lower_bound(chosen.begin(), chosen.end(), first),
              end = std::lower_bound(begin, chosen.end(), first + block.size(0));
   return block.index_select(0, at::tensor(std::vector<int64_t>(begin, end), at::kLong) - first);
 }
 
-// Hands on all images, or those of the rows chosen; a block of the file is all that is in memory.
+// Passes all images, or those of the chosen rows, to the sink. Only one block of the file is in memory at a
+// time.
 void visit_rows(const std::vector<Batch>& batches, const std::vector<int64_t>* chosen, const Sink& sink) {
   constexpr int64_t kBlockBytes = 16 << 20;
   Progress bar("reading", count(batches), "images");

@@ -36,7 +36,7 @@ bool is_cifar(const std::string& path) {
   return fs::is_directory(path) ? !files_of(path).empty() : has_extension(path, ".bin");
 }
 
-// The official names decide; a file of another name is what its size divides by.
+// The official names decide. For another name it is the layout whose record size divides the file's size.
 const Layout& layout_of(const std::string& file, int64_t bytes) {
   const std::string name = fs::path(file).filename().string();
   if (name == "train.bin" || name == "test.bin") return kCifar100;
@@ -49,7 +49,8 @@ at::Tensor visit_file(const std::string& file, const Layout& layout, const Mappe
   const int64_t record = layout.label_bytes + kPixels, bytes = static_cast<int64_t>(mapped.size());
   if (bytes % record != 0)
     throw Error(file,
-                fmt::format("has {} bytes, no multiple of the {} of a {} record", bytes, record, layout.name),
+                fmt::format("has {} bytes, which is not a multiple of the {} bytes of a {} record", bytes,
+                            record, layout.name),
                 "download it again");
   const at::Tensor records =
       at::from_blob(const_cast<uint8_t*>(mapped.data()), {bytes / record, record}, at::kByte);

@@ -23,14 +23,14 @@ DecodedImage decode(const std::string& bytes) {
   if (start.substr(0, 4) == "RIFF" && start.substr(std::min<size_t>(8, start.size())) == "WEBP")
     return decode_webp(bytes);
   if (start.substr(0, 2) == "BM") return decode_bmp(bytes);
-  throw Damage(bytes.empty() ? "it is empty" : "it is neither JPEG, PNG, WebP nor BMP");
+  throw Damage(bytes.empty() ? "it is empty" : "it is not a JPEG, PNG, WebP or BMP file");
 }
 
 }  // namespace
 
 void check_dimensions(uint64_t width, uint64_t height) {
   constexpr uint64_t kMostPixels = uint64_t{1} << 28, kFewPixels = uint64_t{1} << 24;
-  constexpr uint64_t kBytes = 6;  // a pixel's, as it is decoded and turned upright
+  constexpr uint64_t kBytes = 6;  // per pixel, while it is decoded and turned upright
   if (width == 0 || height == 0 || width > kMostPixels || height > kMostPixels / width)
     throw Damage(fmt::format("it claims {}×{} pixels", height, width));
   const uint64_t bytes = kBytes * width * height * static_cast<uint64_t>(at::get_num_threads());

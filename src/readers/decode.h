@@ -11,12 +11,12 @@ namespace poem {
 
 // uint8 3×H×W, turned as the file's EXIF orientation says. The content decides on the format, not the name.
 // Grey becomes RGB, 16 bits become 8, an alpha channel is dropped (not blended), CMYK is converted without a
-// colour profile. Whatever cannot be decoded to the last row is an Error at `where`, also data that ends
-// early; `remedy`: what helps then.
+// colour profile. A file that cannot be decoded to the last row, for example a truncated one, is an Error at
+// `where` with this remedy.
 at::Tensor decode_image(const std::string& where, const std::string& bytes,
                         const std::string& remedy = "replace the file");
 
 const std::vector<std::string>& image_extensions();  // ".jpg", …
-bool is_image_name(const std::string& path);         // has one of them, in any case
+bool is_image_name(const std::string& path);         // has one of these extensions, in lower or upper case
 
 }  // namespace poem

@@ -1,6 +1,6 @@
-// Windows bitmaps as programs write them: uncompressed, 24 or 32 bits a pixel, or 1, 4 or 8 with a palette.
-// Written by hand, as the packaged readers either take files that end early for whole (stb_image) or bring a
-// whole image processor along.
+// Windows bitmaps as programs write them: uncompressed, 24 or 32 bits per pixel, or 1, 4 or 8 with a palette.
+// Written by hand, as the packaged readers either accept truncated files (stb_image) or depend on a whole
+// image-processing library.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ Number number_at(const std::string& bytes, size_t offset) {  // little-endian, a
 struct Layout {
   int64_t width, height;
   bool bottom_up;
-  int64_t bits;              // of a pixel
+  int64_t bits;              // per pixel
   size_t pixels, row_bytes;  // where the pixels start; rows are padded to four bytes
   size_t palette, colours;   // entries of four bytes: blue, green, red, unused
 };

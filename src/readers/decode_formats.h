@@ -16,7 +16,7 @@ struct DecodedImage {
   int orientation = 1;  // how to turn it (readers/exif.h)
 };
 
-// What makes bytes no image.
+// Why bytes are not an image.
 struct Damage : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -26,8 +26,8 @@ DecodedImage decode_png(const std::string& bytes);
 DecodedImage decode_webp(const std::string& bytes);
 DecodedImage decode_bmp(const std::string& bytes);
 
-// Before memory is asked for: a damaged header can claim any size. Damage if nothing an image set holds comes
-// near this one, or if all threads together have no room for images of it.
+// Called before memory is allocated, because a damaged header can claim any size. Throws Damage if the size
+// is beyond that of any image, or if the threads together lack the memory for images of this size.
 void check_dimensions(uint64_t width, uint64_t height);
 
 }  // namespace poem

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kExifMarker = JPEG_APP0 + 1;
 
-// libjpeg reports errors by leaving through longjmp, so the functions between setjmp and the library's return
-// hold nothing that needs a destructor: state and buffers belong to the callers.
+// libjpeg reports errors through longjmp, which skips destructors. So the functions between setjmp and the
+// library own nothing that needs one: state and buffers belong to the callers.
 
 struct JpegState {
   jpeg_decompress_struct decoder{};
@@ -33,7 +33,7 @@ struct JpegState {
   longjmp(state->leave, 1);
 }
 
-// libjpeg goes on after warnings and fills what is missing with grey, so they count as errors, apart from
+// After a warning libjpeg continues and fills missing pixels with grey. So warnings count as errors, except
 // those that leave the pixels intact.
 void judge_jpeg_message(j_common_ptr decoder, int level) {
   if (level >= 0) return;  // a trace message
@@ -79,7 +79,7 @@ at::Tensor cmyk_to_rgb(const at::Tensor& inks, bool inverted) {
   return (light.narrow(2, 0, 3) * light.narrow(2, 3, 1) / 255).round_().to(at::kByte);
 }
 
-// Another marker of this number holds XMP.
+// XMP uses the same marker.
 int orientation_of(const jpeg_decompress_struct& decoder) {
   for (auto marker = decoder.marker_list; marker != nullptr; marker = marker->next) {
     const std::string_view block(reinterpret_cast<const char*>(marker->data), marker->data_length);

@@ -1,4 +1,5 @@
-// PNG, by libpng, which leaves through longjmp like libjpeg: decode_jpeg.cpp says what follows from that.
+// PNG, by libpng, which reports errors through longjmp like libjpeg: decode_jpeg.cpp explains the
+// consequences.
 #include <ATen/ATen.h>
 #include <png.h>
 #include <setjmp.h>

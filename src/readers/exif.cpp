@@ -3,15 +3,16 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 namespace poem {
 namespace {
 
 constexpr std::string_view kPrefix("Exif\0\0", 6);
-constexpr uint64_t kOrientation = 0x0112, kShort = 3, kEntryBytes = 12;
+constexpr uint64_t kOrientation = 0x0112, kEntryBytes = 12;
 
-// Numbers of a TIFF file. What lies outside of it is no number, and neither is what is computed from one.
+// Numbers of a TIFF file; none at an offset outside of it.
 class Tiff {
  public:
   explicit Tiff(std::string_view bytes) : bytes_(bytes), little_(bytes.substr(0, 2) == "II") {}
@@ -29,6 +30,13 @@ class Tiff {
   bool little_;
 };
 
+// How many bytes a number of this TIFF type takes; 0 if it is not an integer. The standard asks for SHORT,
+// but some programs store another integer.
+uint64_t integer_bytes(uint64_t type) {
+  constexpr uint64_t kBytes[] = {0, 1, 0, 2, 4, 0, 1, 0, 2, 4};  // 1, 3, 4 are unsigned, 6, 8, 9 signed
+  return type < std::size(kBytes) ? kBytes[type] : 0;
+}
+
 }  // namespace
 
 int exif_orientation(std::string_view block) {
@@ -41,9 +49,9 @@ int exif_orientation(std::string_view block) {
   for (uint64_t i = 0; entries && i < *entries; ++i) {
     const uint64_t entry = *directory + 2 + i * kEntryBytes;
     if (tiff.number(entry, 2) != kOrientation) continue;
-    const auto value = tiff.number(entry + 8, 2);
-    const bool valid = tiff.number(entry + 2, 2) == kShort && tiff.number(entry + 4, 4) == 1;
-    return valid && value && *value >= 1 && *value <= 8 ? static_cast<int>(*value) : 1;
+    const bool one = tiff.number(entry + 4, 4) == 1;
+    const auto value = tiff.number(entry + 8, integer_bytes(tiff.number(entry + 2, 2).value_or(0)));
+    return one && value && *value >= 1 && *value <= 8 ? static_cast<int>(*value) : 1;
   }
   return 1;
 }

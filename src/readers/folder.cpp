@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 bool is_folder(const std::string& path) { return fs::is_directory(path); }
 
-// Names of all images below `folder`, sorted, so that the order does not depend on the file system. What else
-// lies there is told to `files`.
+// Names of all images below `folder`, sorted, so that the order does not depend on the file system. Other
+// files and folders are passed to `files`.
 std::vector<std::string> list_images(const std::string& folder, ImageFiles& files) {
   std::vector<std::string> names;
   std::error_code code;
@@ -74,7 +74,7 @@ Labels visit_image(const std::string& path, const ReadOptions& options, const Si
 }  // namespace
 
 extern const Reader image_reader = {"a .jpg, .jpeg, .png, .webp or .bmp image", is_image, visit_image};
-extern const Reader folder_reader = {"a folder of such images (one sub-folder a class)", is_folder,
+extern const Reader folder_reader = {"a folder of such images (one sub-folder per class)", is_folder,
                                      visit_folder, nullptr, visit_part};
 
 }  // namespace poem

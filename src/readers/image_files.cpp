@@ -57,10 +57,10 @@ void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
       where,
       fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_, first_size_[1],
                   first_size_[2]),
-      "bring all to one size with --size N, in a config data.size, or for outliers outliers.fit: resize");
+      "resize all with --size N, in a config with data.size, or for outliers with outliers.fit: resize");
 }
 
-// How many are decoded at once. The first is alone: before it nobody knows how large they are.
+// How many are decoded at once. The first is decoded alone, because it shows how large they are.
 size_t ImageFiles::block() const {
   if (first_size_.empty()) return 1;
   size_t bytes = 1;
@@ -73,7 +73,7 @@ void ImageFiles::flush() {
   waiting_bytes_ = 0;
 }
 
-// The first of those that wait.
+// Decodes the first `block` of the waiting images.
 void ImageFiles::decode(size_t block) {
   stop_if_interrupted();
   const auto count = static_cast<int64_t>(block);
@@ -82,7 +82,7 @@ void ImageFiles::decode(size_t block) {
   const std::string remedy =
       options_.skip_bad
           ? ""
-          : "replace the file, or leave such images out with --skip-bad, in a config data.skip_bad: true";
+          : "replace the file, or skip such images with --skip-bad, in a config with data.skip_bad: true";
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];
@@ -114,7 +114,7 @@ void ImageFiles::decode(size_t block) {
 Labels ImageFiles::finish() {
   flush();
   if (!folders_.empty() && kept_.empty())
-    throw Error(source_, "holds no image that can be decoded", "check the files");
+    throw Error(source_, "contains no image that can be decoded", "check the files");
   Labels labels = label(kept_);
   if (!told_) tell_passed_over();
   tell_bad_classes(labels);
@@ -129,7 +129,7 @@ void ImageFiles::tell_passed_over() {
   complain_of_classes(passed_over_.empty_classes(folder_names()));
 }
 
-// Classes of which every image was left out.
+// Complains of classes whose images were all left out.
 void ImageFiles::tell_bad_classes(const Labels& kept) const {
   if (bad_.empty() || !kept.labels.defined()) return;
   const auto classes = static_cast<int64_t>(kept.class_names.size());

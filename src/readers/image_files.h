@@ -1,5 +1,5 @@
-// Turns image files, from a folder or out of an archive, into blocks of pixels and labels. Blocks are
-// decoded by all threads, the order stays.
+// Turns image files, from a folder or out of an archive, into blocks of pixels and labels. All threads
+// decode; the order of the images stays.
 //
 //   ImageFiles files("animals", options, sink);
 //   files.add("animals/cat/1.png", "cat/1.png");            // read when its block is decoded
@@ -20,22 +20,22 @@ class ImageFiles {
  public:
   ImageFiles(std::string source, const ReadOptions& options, Sink sink);
 
-  // What the source contains beside images, by its path below it. Told in the log, once all is known; a class
-  // folder without an image is a warning, or an Error with options.every_class.
+  // Other files and folders of the source, by their path below it. The log names them once all are known. A
+  // class folder without an image is a warning, or an Error with options.every_class.
   void pass_over(const std::string& name) { passed_over_.add_file(name); }
   void add_folder(const std::string& name) { passed_over_.add_folder(name); }
 
-  // `where` is what messages call the image, and the file to read where there are no bytes. `name` is its
-  // path below the source.
+  // `where` names the image in messages and, without `bytes`, is the file to read. `name` is its path below
+  // the source.
   void add(std::string where, std::string name, std::optional<std::string> bytes = {});
 
-  // Tells the name of every image before any is added, of those too that never will be: their folders decide
-  // on the classes. Returns the labels of all. What finish() would refuse is refused here, unless images turn
-  // out to be bad.
+  // Takes the names of all images before the first is added, including images that are never added: their
+  // folders decide on the classes. Returns the labels of all. Throws what finish() would throw, except for
+  // bad images.
   Labels announce(const std::vector<std::string>& names);
 
-  // The classes are the sorted names of the first level of folders at which the images part: folders that all
-  // images share say nothing. Images in one folder have no labels. No image at all is an Error.
+  // The classes are the sorted names of the folders at the first level where the images lie in different
+  // folders. Images in one folder have no labels. No image at all is an Error.
   Labels finish();
 
  private:
@@ -44,8 +44,8 @@ class ImageFiles {
     int64_t folder;  // an index into folders_
     std::optional<std::string> bytes;
   };
-  int64_t folder_index(const std::string& name);            // of the image so called
-  Labels label(const std::vector<int64_t>& folders) const;  // images that lie in these
+  int64_t folder_index(const std::string& name);            // of the folder of this image
+  Labels label(const std::vector<int64_t>& folders) const;  // of images in these folders
   std::vector<std::string> folder_names() const;
   void flush();
   size_t block() const;

@@ -23,8 +23,8 @@ bool is_mat(const std::string& path) { return has_extension(path, ".mat"); }
 
 #ifdef POEM_HAS_MATIO
 
-// matio takes some files that end early for whole. A file of version 5 is a header of 128 bytes and elements
-// that start with their type and size (little-endian if "IM" says so), so its end can be told without reading
+// matio accepts some truncated files. A file of version 5 is a header of 128 bytes and elements
+// that start with their type and size (little-endian if "IM" says so), so its end is known without reading
 // it.
 void check_complete(const std::string& path) {
   constexpr size_t kHeader = 128;
@@ -50,7 +50,7 @@ using Variable = std::unique_ptr<matvar_t, void (*)(matvar_t*)>;
   throw Error(path, fmt::format("has no variable {} that can be read", name), "download SVHN's file again");
 }
 
-// What its header says; the elements are still in the file.
+// A variable of which only the header has been read.
 Variable find_variable(const std::string& path, mat_t* file, const char* name) {
   Variable variable(Mat_VarReadInfo(file, name), Mat_VarFree);
   if (variable == nullptr) unreadable(path, name);
@@ -70,14 +70,14 @@ int64_t count_of(const std::string& path, const matvar_t& variable) {
 // matio unpacks a variable as a whole.
 void read_elements(const std::string& path, mat_t* file, matvar_t& variable) {
   const char* remedy = "free some memory, or save the images as .npy";
-  // Beside it lie the images that are made of it.
+  // At the same time the converted images are in memory.
   check_memory(path,
                2 * static_cast<uint64_t>(count_of(path, variable)) * Mat_SizeOfClass(variable.class_type),
                remedy);
   if (Mat_VarReadDataAll(file, &variable) != 0 || variable.data == nullptr) unreadable(path, variable.name);
 }
 
-// Labels come as uint8 from SVHN, as double from whoever writes them with MATLAB.
+// SVHN stores labels as uint8, MATLAB by default as double.
 at::Tensor label_values(const std::string& path, const matvar_t& y) {
   const int64_t count = count_of(path, y);
   if (y.class_type == MAT_C_UINT8) return at::from_blob(y.data, {count}, at::kByte).to(at::kLong);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kMagic[8] = {'P', 'O', 'E', 'M', 'P', 'A', 'C', 'K'};
 constexpr uint32_t kVersion = 2;
-constexpr uint64_t kPixelsOffset = 4096;  // a page, so that pixels start where a mapping can
+constexpr uint64_t kPixelsOffset = 4096;  // a page: mappings start at multiples of it
 
 struct Header {
   char magic[8];
@@ -33,11 +33,11 @@ static_assert(sizeof(Header) == 64, "the layout of the file");
   throw Error(path, what, "pack the source again");
 }
 
-// Everything that the sizes in the header say must lie inside the file, and nothing behind it.
+// The sizes in the header must add up to the size of the file.
 void check_header(const std::string& path, const Header& header, uint64_t file_bytes) {
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) broken(path, "is not a packed file of poem");
   if (header.version == 0 || header.version > kVersion)
-    broken(path, fmt::format("is a packed file of version {}, this poem reads versions 1 to {}",
+    broken(path, fmt::format("is a packed file of version {}, but this poem reads versions 1 to {}",
                              header.version, kVersion));
   uint64_t pixels = header.count;
   bool overflow = false;
@@ -53,7 +53,7 @@ void check_header(const std::string& path, const Header& header, uint64_t file_b
   overflow |= __builtin_add_overflow(bytes, header.image_names_bytes, &bytes);
   if (overflow) broken(path, "has a damaged header");
   if (file_bytes != bytes)
-    broken(path, fmt::format("has {} bytes, its header asks for {}", file_bytes, bytes));
+    broken(path, fmt::format("has {} bytes, but its header says {}", file_bytes, bytes));
 }
 
 std::vector<std::string> parse_class_names(const std::string& path, const char* text, uint64_t bytes) {
@@ -64,7 +64,7 @@ std::vector<std::string> parse_class_names(const std::string& path, const char* 
   }
 }
 
-// Each ends in a zero byte, which no name of a file can hold.
+// Each name ends in a zero byte, which file names cannot contain.
 ImageNames parse_image_names(const std::string& path, std::string_view text, int64_t count) {
   ImageNames names;
   while (!text.empty()) {
@@ -147,7 +147,7 @@ bool is_packed(const std::string& path) { return has_extension(path, ".poem"); }
 void check_packed_output(const std::string& path, bool force) {
   check_output_file(path, force);
   if (!std::filesystem::exists(path)) return;
-  char start[sizeof kMagic] = {};  // what follows may be damaged: that is a reason to pack again
+  char start[sizeof kMagic] = {};  // only the first bytes are checked: a damaged file may be replaced too
   std::ifstream(path, std::ios::binary).read(start, sizeof start);
   if (std::memcmp(start, kMagic, sizeof kMagic) != 0)
     throw Error(path, "exists and is not a packed file of poem, so it is never replaced",

@@ -33,8 +33,8 @@ ImageSet map_packed(const std::string& path);
 
 bool is_packed(const std::string& path);  // by its extension
 
-// An Error if a packed file cannot be written there: what check_output_file() finds, and with `force`
-// anything that is no packed file, which is never replaced.
+// An Error if a packed file cannot be written there. `force` allows replacing a packed file, but no other
+// file.
 void check_packed_output(const std::string& path, bool force);
 
 }  // namespace poem

@@ -36,7 +36,7 @@ void PassedOver::add_file(const std::string& name) {
 void PassedOver::add_folder(const std::string& name) { folders_[name]; }
 
 std::string PassedOver::to_text(const Extensions& extensions) {
-  constexpr size_t kMost = 6;  // kinds that are told apart
+  constexpr size_t kMost = 6;  // extensions that are named
   std::vector<std::pair<int64_t, std::string>> kinds;
   for (const auto& [extension, count] : extensions)
     kinds.emplace_back(-count, extension.empty() ? "without extension" : extension);
@@ -71,7 +71,7 @@ std::vector<std::string> PassedOver::empty_classes(const std::vector<std::string
   std::map<std::string, Extensions> found;
   for (const auto& [folder, extensions] : folders_) {
     const std::string path = with_slash(folder);
-    std::string above = shared;  // what the class lies in
+    std::string above = shared;  // the folder that contains the class
     if (classes.size() == 1 && !starts_with(path, shared)) above = shared_by(path, shared);
     if (!starts_with(path, above) || path == above) continue;
     const std::string name = class_of(folder, above);
@@ -86,7 +86,8 @@ std::vector<std::string> PassedOver::empty_classes(const std::vector<std::string
 }
 
 std::string shared_folders(const std::vector<std::string>& image_folders) {
-  // What the first and the last share, all share. With their slashes, as "a-b" comes between "a" and "a/b".
+  // What the first and the last have in common, all have. Sorted with their slashes, as "a-b" comes between
+  // "a" and "a/b".
   const auto [first, last] =
       std::minmax_element(image_folders.begin(), image_folders.end(),
                           [](const auto& a, const auto& b) { return with_slash(a) < with_slash(b); });

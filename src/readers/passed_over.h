@@ -1,5 +1,5 @@
-// What a source contains beside images, so that nothing is lost without a word: files that are not read, and
-// folders that would be classes if they had an image.
+// The files of a source that are not read, and the folders that would be classes if they contained an image:
+// the log names both, so that nothing is lost in silence.
 //
 //   PassedOver passed_over;
 //   passed_over.add_file("emu/1.heic");
@@ -21,24 +21,24 @@ class PassedOver {
 
   std::string summary() const;  // empty where no file was passed over
 
-  // Of the folders at the level at which images part into classes, those without an image, each with what it
-  // contains. `image_folders` are those that images lie in. Where all images lie in one folder, what lies
-  // beside it or beside a folder above it: the classes it had may be among that.
+  // The class folders without an image, each with what it contains. `image_folders` are the folders with
+  // images. If all images lie in one folder, the level of the classes is unknown: then all folders beside it,
+  // or beside a folder above it, are returned.
   std::vector<std::string> empty_classes(const std::vector<std::string>& image_folders) const;
 
  private:
-  using Extensions = std::map<std::string, int64_t>;  // how many files have each
+  using Extensions = std::map<std::string, int64_t>;  // how many files have each extension
   static std::string to_text(const Extensions& extensions);
 
   std::map<std::string, Extensions> folders_;
 };
 
-// The folders ("a/b/") above the level at which images part into classes, which all of these share; and the
-// class that a folder below them belongs to, "" for the level itself.
+// The leading folders ("a/b/") that all of these have in common; the classes lie below them. And the class
+// that a folder belongs to, "" for the common folder itself.
 std::string shared_folders(const std::vector<std::string>& image_folders);
 std::string class_of(const std::string& folder, const std::string& shared);
 
-// Names that operating systems and tools use for what nobody calls a file: .DS_Store, Thumbs.db, __MACOSX.
+// Names of files that operating systems and tools create by themselves: .DS_Store, Thumbs.db, __MACOSX.
 bool is_hidden(const std::string& file_name);
 
 }  // namespace poem

@@ -35,8 +35,9 @@ void check_exists(const std::string& path, const std::string& folder) {
   std::error_code code;
   if (std::filesystem::exists(path, code)) return;
   const bool relative = !folder.empty() && path.rfind(folder, 0) == 0;
-  throw Error(path, code ? code.message() : "there is no such file or folder",
-              relative ? "check the path, and data.folder where it starts" : "check the path");
+  throw Error(
+      path, code ? code.message() : "there is no such file or folder",
+      relative ? "check the path, and data.folder, which relative paths start from" : "check the path");
 }
 
 const Reader& find_reader(const std::string& path, const ReadOptions& options) {
@@ -46,7 +47,7 @@ const Reader& find_reader(const std::string& path, const ReadOptions& options) {
     if (reader->accepts(path)) return *reader;
     known += fmt::format("{}{}", known.empty() ? "" : "; ", reader->kind);
   }
-  throw Error(path, "is of no known format", "known are: " + known + "; world:SET; world2d:SET");
+  throw Error(path, "has an unknown format", "known formats: " + known + "; world:SET; world2d:SET");
 }
 
 // ---- worlds ---------------------------------------------------------------------------------------------
@@ -90,11 +91,11 @@ ImageSet draw(const WorldSource& world) {
 void check_options(const std::string& source, const ReadOptions& options) {
   constexpr int64_t kLargest = 4096;
   if (options.size < 0 || options.size > kLargest)
-    throw Error(source, fmt::format("cannot be brought to size {}", options.size),
-                fmt::format("--size takes 1 to {}, or 0 to keep the source's own", kLargest));
+    throw Error(source, fmt::format("cannot be resized to {}", options.size),
+                fmt::format("--size takes 1 to {}, or 0 to keep the source's size", kLargest));
 }
 
-// Passes blocks on in the size asked for, and sees to it that all agree.
+// Resizes blocks, checks that all have the same shape, and passes them on.
 class Fitting {
  public:
   Fitting(std::string source, int64_t size, Sink sink)
@@ -106,9 +107,9 @@ class Fitting {
     if (shape_.empty()) shape_ = shape;
     if (shape != shape_)
       throw Error(source_,
-                  fmt::format("holds images of {}×{}×{} and of {}×{}×{}", shape_[0], shape_[1], shape_[2],
+                  fmt::format("contains images of {}×{}×{} and of {}×{}×{}", shape_[0], shape_[1], shape_[2],
                               shape[0], shape[1], shape[2]),
-                  "bring all to one size: --size N, data.size in a config, or for outliers poem pack SRC "
+                  "resize all with --size N, in a config with data.size, or for outliers with poem pack SRC "
                   "OUT.poem --size N");
     sink_(pixels);
   }
@@ -121,7 +122,7 @@ class Fitting {
 };
 
 constexpr const char* kTooLarge =
-    "take part of it with #count=N, or make a file of it that is mapped: poem pack SRC OUT.poem";
+    "use a part of it with #count=N, or pack it into a file that need not fit: poem pack SRC OUT.poem";
 
 // Collects blocks in one piece of memory: realloc moves large pieces by their pages, so images are never held
 // twice, as they would be by concatenating at the end.
@@ -172,11 +173,11 @@ class Collector {
 };
 
 void check_not_empty(const std::string& source, int64_t count) {
-  if (count == 0) throw Error(source, "holds no images", "check the path");
+  if (count == 0) throw Error(source, "contains no images", "check the path");
 }
 
-// The rows that the source means of `count` images with these labels: what is left of a set whose images are
-// their own numbers.
+// The rows that the source selects from `count` images with these labels, found by selecting from a set in
+// which every image is its own row number.
 std::vector<int64_t> choose_rows(const Source& source, int64_t count, const Labels& labels) {
   ImageSet numbers{source.text, at::arange(count).view({count, 1, 1, 1}), labels.labels, labels.class_names};
   take_part(numbers, source);
@@ -186,7 +187,13 @@ std::vector<int64_t> choose_rows(const Source& source, int64_t count, const Labe
   return rows;
 }
 
-// Only the images that the source means, where the reader can tell them apart before it decodes them; else
+void check_labelled(const Source& source, const ReadOptions& options, const at::Tensor& labels) {
+  if (!options.every_class || labels.defined()) return;
+  throw Error(source.text, "has no labels, or a single class",
+              "training needs one sub-folder (or label) per class");
+}
+
+// Visits only the images that the source selects, if the reader knows them before it decodes any; otherwise
 // all.
 Labels visit(const Source& source, const Reader& reader, const ReadOptions& options, const Sink& sink) {
   if (source.whole() || !reader.visit_part) return reader.visit(source.place, options, sink);
@@ -196,17 +203,18 @@ Labels visit(const Source& source, const Reader& reader, const ReadOptions& opti
   return reader.visit_part(source.place, options, choose, sink);
 }
 
-// A file that cannot be held is refused before it is unpacked.
-void check_room(const Source& source, const Reader& reader, const ReadOptions& options) {
-  if (!reader.outline || !source.whole()) return;
+// Refuses a file without labels, or one too large for the memory, before it is read.
+void check_outline(const Source& source, const Reader& reader, const ReadOptions& options) {
+  if (!reader.outline) return;
   const Outline outline = reader.outline(source.place);
-  if (outline.shape.empty()) return;
+  check_labelled(source, options, outline.labels.labels);
+  if (outline.shape.empty() || !source.whole()) return;
   const int64_t side = options.size, pixels = side > 0 ? side * side : outline.shape[1] * outline.shape[2];
   check_memory(source.text, static_cast<uint64_t>(outline.count * outline.shape[0] * pixels), kTooLarge);
 }
 
 ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& options) {
-  check_room(source, reader, options);
+  check_outline(source, reader, options);
   Collector collector(source.text);
   Labels labels = visit(source, reader, options, Fitting(source.text, options.size, collector.sink()));
   check_not_empty(source.text, collector.count());
@@ -216,7 +224,7 @@ ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& 
   return set;
 }
 
-// The images that the source means. What is drawn or mapped has its own size still.
+// The images that the source selects. Drawn and mapped images still have their own size.
 ImageSet open(const Source& source, const ReadOptions& options) {
   ImageSet set;
   if (is_drawn(source.place)) {
@@ -231,7 +239,7 @@ ImageSet open(const Source& source, const ReadOptions& options) {
   return set;
 }
 
-// Counts, shape and labels of a source: from its headers, or block after block of its images.
+// Count, shape and labels of a source, from its headers if they suffice, otherwise from all images.
 Outline make_outline(const Source& source, const Reader& reader, const ReadOptions& options) {
   Outline outline = reader.outline ? reader.outline(source.place) : Outline{};
   if (!outline.shape.empty()) {
@@ -259,7 +267,7 @@ ImageSet outline_images(const std::string& text, const ReadOptions& options) {
   const at::Tensor zero = at::zeros({1, 1, 1, 1}, at::kByte);  // stands for every pixel
   ImageSet set{text, zero.expand({outline.count, 1, 1, 1}), outline.labels.labels,
                outline.labels.class_names};
-  // What was visited in part is the part already.
+  // A part that was visited needs no further selection.
   if (reader->outline || !reader->visit_part) take_part(set, source);
   set.pixels = zero.expand({set.size(), outline.shape[0], outline.shape[1], outline.shape[2]});
   set.left_out.clear();
@@ -270,8 +278,9 @@ ImageSet read_images(const std::string& text, const ReadOptions& options) {
   check_options(text, options);
   const Source source = parse_source(text, options.folder);
   ImageSet set = name_if_out_of_memory(text, kTooLarge, [&] { return open(source, options); });
+  check_labelled(source, options, set.labels);
   const int64_t size = options.size;
-  const bool points = set.pixels.scalar_type() != at::kByte;  // they have no size
+  const bool points = set.pixels.scalar_type() != at::kByte;  // points have no size
   if (points || size == 0 || (set.height() == size && set.width() == size)) return set;
   Collector collector(text);
   visit_in_blocks(set, Fitting(text, size, collector.sink()));
@@ -317,7 +326,7 @@ int64_t pack_images(const std::string& text, const std::string& out, const ReadO
   } else {
     const ImageSet set = open(source, options);
     if (set.pixels.scalar_type() != at::kByte)
-      throw Error(text, "points cannot be packed, only images", "name the source itself");
+      throw Error(text, "contains points, and only images can be packed", "use the source itself");
     visit_in_blocks(set, write);
     labels = {set.labels, set.class_names, set.names};
   }

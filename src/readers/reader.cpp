@@ -56,7 +56,7 @@ std::vector<std::string> read_class_names(const std::string& path, int64_t count
   }
   if (static_cast<int64_t>(names.size()) != count)
     throw Error(path, fmt::format("has {} class names, expected {}", names.size(), count),
-                "mend the file, or remove it to number the classes");
+                "correct the file, or remove it to number the classes");
   return names;
 }
 
@@ -67,7 +67,7 @@ void check_labels(const std::string& where, const at::Tensor& labels, int64_t lo
   throw Error(where,
               fmt::format("image {} has label {}, expected {} to {}", image, labels[image].item<int64_t>(),
                           low, high),
-              "mend or download the file again");
+              "correct the file or download it again");
 }
 
 std::optional<int64_t> number_in(const std::string& name, const std::string& prefix,

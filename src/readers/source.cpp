@@ -52,8 +52,8 @@ std::vector<int64_t> parse_indices(const std::string& path) {
   for (std::string word; text >> word;) {
     const auto index = parse_number<int64_t>(word);
     if (!index) {
-      throw Error(path, fmt::format("'{}' is not the number of an image", word.substr(0, 40)),
-                  "write whole numbers from 1, one a line");
+      throw Error(path, fmt::format("'{}' is not an image number", word.substr(0, 40)),
+                  "write whole numbers from 1, one per line");
     }
     indices.push_back(*index);
   }
@@ -64,7 +64,7 @@ std::vector<int64_t> array_indices(const std::string& path) {
   const at::Tensor array = read_npy(path);
   if (!c10::isIntegralType(array.scalar_type(), /*includeBool=*/false)) {
     throw Error(path, fmt::format("has elements of type {}", numpy_type(array)),
-                "save the numbers of images, from 0, as integers");
+                "save image numbers, from 0, as integers");
   }
   const at::Tensor numbers = array.reshape({-1}).to(at::kLong).contiguous();
   return {numbers.data_ptr<int64_t>(), numbers.data_ptr<int64_t>() + numbers.numel()};
@@ -111,7 +111,7 @@ Source parse_source(const std::string& text, const std::string& folder) {
     mark = next;
   }
   if (std::count(seen.begin(), seen.end(), "seed") > 0 && source.per_class == 0 && source.count == 0)
-    throw Error(text, "#seed decides nothing here", "add #count=N or #per_class=N");
+    throw Error(text, "#seed has no effect without a random choice", "add #count=N or #per_class=N");
   return source;
 }
 
@@ -121,9 +121,10 @@ std::vector<int64_t> read_indices(const std::string& path, int64_t rows) {
   std::vector<int64_t> indices = array ? array_indices(path) : parse_indices(path);
   for (int64_t& index : indices) {
     if (index < first || index - first >= rows) {
-      throw Error(path,
-                  fmt::format("names image {}, the source has {} to {}", index, first, rows - 1 + first),
-                  array ? "a .npy counts from 0" : "a text counts from 1; a .npy counts from 0");
+      throw Error(
+          path,
+          fmt::format("names image {}, but the source has images {} to {}", index, first, rows - 1 + first),
+          array ? "a .npy counts from 0" : "a text file counts from 1, a .npy from 0");
     }
     index -= first;
   }
@@ -136,12 +137,14 @@ void take_part(ImageSet& set, const Source& source) {
   if (!source.exclude.empty()) leave_out(set, read_indices(source.exclude, set.size()));
   if (set.size() == 0) throw Error(source.text, "exclude leaves no image", "check " + source.exclude);
   if (source.per_class > 0) {
-    if (!set.labelled()) throw Error(source.text, "has no classes to take part of", "use #count=N");
+    if (!set.labelled())
+      throw Error(source.text, "has no classes, so #per_class cannot be used", "use #count=N");
     set = subset(set, choose_of_classes(set, source.per_class, source.seed));
   }
   if (source.count > set.size()) {
-    throw Error(source.text, fmt::format("holds {} images, {} were asked for", set.size(), source.count),
-                "lower #count, or leave it out for all");
+    throw Error(source.text,
+                fmt::format("contains {} images, but #count asks for {}", set.size(), source.count),
+                "lower #count, or leave it out to use all");
   }
   if (source.count > 0) {
     Stream stream(source.seed, "part");

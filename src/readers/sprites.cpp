@@ -1,5 +1,5 @@
-// CIFAR-10 as PNG sprite sheets: 1024 pixels wide, row i holds the 32×32 pixels of image i. They are told
-// from other images by their names, as photos may be as wide. Labels lie beside the sheets, those of all
+// CIFAR-10 as PNG sprite sheets: 1024 pixels wide, row i holds the 32×32 pixels of image i. They are
+// recognised by their names, as photos may be as wide. Labels lie beside the sheets, those of all
 // training sheets in one list.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -56,8 +56,8 @@ int64_t visit_sheet(const std::string& sheet, const Sink& sink) {
   if (pixels.size(2) != kSide * kSide)
     throw Error(
         sheet,
-        fmt::format("is {}×{} pixels, a CIFAR sprite sheet is 1024 wide", pixels.size(1), pixels.size(2)),
-        "give an image that is no sheet another name");
+        fmt::format("is {}×{} pixels, but a CIFAR sprite sheet is 1024 wide", pixels.size(1), pixels.size(2)),
+        "rename the image if it is not a sprite sheet");
   visit_in_blocks(pixels.transpose(0, 1).unflatten(2, {kSide, kSide}), sink);
   return pixels.size(1);
 }
@@ -71,11 +71,11 @@ Labels visit_sprites(const std::string& path, const ReadOptions&, const Sink& si
   int64_t count = 0;
   for (const std::string& sheet : sheets_of(path)) count += visit_sheet(sheet, sink);
   if (!list.defined()) return {};
-  // data_batch_K alone: its labels follow those of the K − 1 sheets before it, which are as high.
+  // data_batch_K alone: its labels follow those of the K − 1 sheets before it, which have as many images.
   const int64_t before =
       train && !whole ? std::max<int64_t>(0, *number_in(name, kTrain, kEnding) - 1) * count : 0;
   if (before + count > list.size(0) || ((whole || !train) && count != list.size(0)))
-    throw Error(path, fmt::format("has {} images but there are {} labels beside it", count, list.size(0)),
+    throw Error(path, fmt::format("has {} images, but its file of labels has {}", count, list.size(0)),
                 "download the sheets and their labels again");
   return {list.narrow(0, before, count).clone(),
           read_class_names((folder / "batches.meta.txt").string(), kClasses)};

@@ -1,5 +1,5 @@
-// 80 Million Tiny Images: one file of 3,072 bytes an image, planes R, G, B of 32×32, each column by column.
-// Mapped: the whole has 244 GB.
+// 80 Million Tiny Images: one file with 3,072 bytes per image, planes R, G, B of 32×32, each column by
+// column. Mapped, since the whole file has 244 GB.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -24,8 +24,9 @@ ImageSet map_tiny(const std::string& path) {
   const MappedFile file(path);
   const auto bytes = static_cast<int64_t>(file.size());
   if (bytes % kBytes != 0)
-    throw Error(path, fmt::format("has {} bytes, no multiple of the {} of an image", bytes, kBytes),
-                "copy the file again");
+    throw Error(
+        path, fmt::format("has {} bytes, which is not a multiple of the {} bytes of an image", bytes, kBytes),
+        "copy the file again");
   const at::Tensor columns = at::from_blob(
       const_cast<uint8_t*>(file.data()), {bytes / kBytes, 3, kSide, kSide},
       [keep = file.keep_alive()](void*) {}, at::kByte);

@@ -17,8 +17,8 @@
 namespace poem {
 namespace {
 
-// Without the sync of AtomicFile, which takes minutes for thousands of files. Who wants all or nothing calls
-// write_folder() inside fill_output_folder().
+// Without the sync of AtomicFile, which takes minutes for thousands of files. Call write_folder() inside
+// fill_output_folder() to get all files or none.
 void write_plain(const std::string& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);
   file << bytes;

@@ -211,9 +211,10 @@ class Reader {
       const json about = json::parse(read_safetensors(path(RunFolder::kDetector)).text("detector"));
       if (about.contains("threshold") && about["threshold"].is_number()) run_.threshold = about["threshold"];
       if (about.contains("calibration")) {
-        const Calibration found{number_at(about, "/calibration/tpr"),
-                                static_cast<int64_t>(number_at(about, "/calibration/images"))};
-        if (found.tpr > 0 && found.tpr <= 1 && found.images > 0) run_.calibration = found;
+        const double images =
+            std::fmin(std::fmax(number_at(about, "/calibration/images"), 0), 1e18);  // NaN becomes 0
+        const Calibration found{number_at(about, "/calibration/tpr"), static_cast<int64_t>(images)};
+        if (is_possible(found)) run_.calibration = found;
       }
       if (!run_.threshold) note("The detector has no threshold: data.validation held out no image.");
     });

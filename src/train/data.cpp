@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/named_path.h"
+#include "core/text.h"
 #include "poem/error.h"
 #include "poem/random.h"
 
@@ -15,20 +16,56 @@ namespace {
 
 constexpr const char* kOod = "OOD set";
 
-void split_validation(TrainingData& data, const Config& config) {
-  const int64_t n = data.id.size(), held_out = held_out_count(config.data.validation, n);
-  Stream stream(config.seed, "validation");
-  data.validation_rows = sample(n, held_out, stream);
-  auto next = data.validation_rows.begin();
-  for (int64_t row = 0; row < n; ++row) {
-    if (next != data.validation_rows.end() && *next == row) {
-      ++next;
-    } else {
-      data.train_rows.push_back(row);
-    }
+// A class whose images are all held out gets one of them back. In its place an image of a class that has
+// others left is held out, if there is one.
+void keep_every_class(std::vector<bool>& held_out, const ImageSet& id, Stream& stream) {
+  const at::Tensor labels = id.labels.contiguous();
+  const auto* label = labels.data_ptr<int64_t>();
+  std::vector<int64_t> trained(id.class_names.size());  // images of each class
+  for (int64_t row = 0; row < id.size(); ++row) trained[label[row]] += !held_out[row];
+  const std::vector<int64_t> order = permutation(id.size(), stream);
+  int64_t given_back = 0;
+  for (const int64_t row : order) {
+    if (!held_out[row] || trained[label[row]] > 0) continue;
+    held_out[row] = false;
+    ++trained[label[row]];
+    ++given_back;
   }
-  if (data.train_rows.empty())
-    throw Error(config.data.train, "leaves no image to train on", "lower data.validation");
+  for (const int64_t row : order) {
+    if (given_back == 0) return;
+    if (held_out[row] || trained[label[row]] == 1) continue;
+    held_out[row] = true;
+    --trained[label[row]];
+    --given_back;
+  }
+}
+
+void split_validation(TrainingData& data, const Config& config) {
+  const int64_t n = data.id.size();
+  Stream stream(config.seed, "validation");
+  std::vector<bool> held_out(n);
+  for (const int64_t row : sample(n, held_out_count(config.data.validation, n), stream)) held_out[row] = true;
+  keep_every_class(held_out, data.id, stream);
+  for (int64_t row = 0; row < n; ++row)
+    (held_out[row] ? data.validation_rows : data.train_rows).push_back(row);
+}
+
+// Class folders without an image are an Error of the reader. Labels of arrays may leave out a number.
+void tell_missing_classes(const ImageSet& id) {
+  const auto classes = static_cast<int64_t>(id.class_names.size());
+  const at::Tensor counts = at::bincount(id.labels, {}, classes);
+  std::vector<std::string> missing;
+  for (int64_t i = 0; i < classes; ++i) {
+    if (counts[i].item<int64_t>() == 0) missing.push_back(id.class_names[i]);
+  }
+  if (missing.empty()) return;
+  constexpr size_t kMost = 5;
+  const size_t count = missing.size();
+  if (count > kMost) {
+    missing.resize(kMost);
+    missing.push_back(fmt::format("{} others", count - kMost));
+  }
+  spdlog::warn("{} has no image of class{} {}", id.name, count == 1 ? "" : "es", listed(missing));
 }
 
 Augmentation id_augmentation(const Config& config) {
@@ -74,7 +111,7 @@ void check_sources(const Config& config) {
   check_source(config.data.train, options);
   if (config.mining.miner != "none") check_source(config.data.outliers, options);
   if (config.data.test.empty()) {
-    if (!config.data.ood.empty()) spdlog::warn("data.ood is of no use: data.test is empty");
+    if (!config.data.ood.empty()) spdlog::warn("data.ood is ignored because data.test is empty");
     return;
   }
   check_file_names("data.ood", named_paths("data.ood", config.data.ood));  // of the scores that a run leaves
@@ -90,12 +127,9 @@ TrainingData load_training_data(const Config& config) {
   ReadOptions labelled = fitted;
   labelled.every_class = true;
   data.id = read_images(config.data.train, labelled);
-  if (!data.id.labelled()) {
-    throw Error(config.data.train, "has no labels, or a single class",
-                "training needs one sub-folder (or label) a class");
-  }
   const auto channels = static_cast<int64_t>(config.network.mean.size());
   check_channels(data.id, channels);
+  tell_missing_classes(data.id);
   split_validation(data, config);
 
   data.id_cut = id_augmentation(config);

@@ -16,7 +16,8 @@ namespace poem {
 struct TrainingData {
   ImageSet id;                           // all labelled training images
   std::vector<int64_t> train_rows;       // those that are trained on
-  std::vector<int64_t> validation_rows;  // those held out (data.validation), at random by the seed
+  std::vector<int64_t> validation_rows;  // those held out (data.validation), at random by the seed; every
+                                         // class of which there are images keeps one in train_rows
   ImageSet outliers;                     // not defined with mining.miner none
   Augmentation id_cut, outlier_cut;
 };
@@ -34,7 +35,7 @@ void check_sources(const Config& config);
 // Reads what the config names and checks that it fits together; each mismatch is an Error.
 TrainingData load_training_data(const Config& config);
 
-// The ID crops of an epoch, one an image of train_rows, in the order they are trained on.
+// The ID crops of an epoch, one per image of train_rows, in the order in which they are trained on.
 std::vector<Crop> id_crops(const TrainingData& data, uint64_t seed, int64_t epoch);
 
 // (image, crop seed) pairs as one int64 n×2 tensor: images themselves are never stored.

@@ -21,7 +21,6 @@ FeatureExtractor::FeatureExtractor(Network& network, at::Device device, int64_t 
 void FeatureExtractor::operator()(const DeviceImages& images, const std::vector<Crop>& crops,
                                   const Augmentation& augmentation, const FeatureVisit& visit,
                                   const std::string& what) const {
-  constexpr int64_t kBlock = 20000;  // crops whose features are held at a time
   const at::NoGradGuard no_grad;
   const auto size = static_cast<int64_t>(crops.size());
   std::optional<Progress> bar;

@@ -31,6 +31,8 @@ class Bf16Scope {
 
 class FeatureExtractor {
  public:
+  static constexpr int64_t kBlock = 20000;  // crops whose features are held at a time
+
   // `size`: side of the network's input in pixels. `before_images` is called before images go through the
   // network, so that Ctrl-C can throw Interrupted.
   FeatureExtractor(Network& network, at::Device device, int64_t size, bool bf16,

@@ -32,8 +32,8 @@ std::string forecast_text(double seconds, const std::string& measured) {
   if (seconds < kLong) return "";
   const auto end = std::time(nullptr) + static_cast<std::time_t>(seconds);
   return fmt::format(
-      "this training will take about {} on this CPU, until {} ({}): it wants a GPU, or smaller "
-      "settings such as those of configs/demo.yaml",
+      "this training will take about {} on this CPU, until {} ({}); fewer epochs, a smaller network or pool, "
+      "or a GPU make it shorter",
       duration_text(seconds), local_time(end), measured);
 }
 
@@ -77,7 +77,9 @@ std::optional<double> Forecast::mean_after(double count) {
 
 void Forecast::tell(double seconds, const std::string& measured) {
   const std::string text = forecast_text(seconds, measured);
-  if (!text.empty()) spdlog::warn(text);
+  if (text.empty()) return;
+  spdlog::warn(text);
+  wanted_ = false;
 }
 
 }  // namespace poem

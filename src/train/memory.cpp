@@ -13,6 +13,7 @@
 #include "poem/error.h"
 #include "poem/mining.h"
 #include "poem/objective.h"
+#include "train/feature_extractor.h"
 
 namespace poem {
 namespace {
@@ -28,24 +29,45 @@ std::string size_text(double bytes) {
   return bytes < kGiga ? fmt::format("{:.0f} MiB", bytes / kMega) : fmt::format("{:.1f} GiB", bytes / kGiga);
 }
 
-// All of them are there at once; the largest is the one to complain of.
+// All of them are there at once. To blame is the first that has no room even alone, since what others need
+// may grow with it; else the largest.
 void check_needs(const std::vector<Need>& needs) {
   double sum = 0;
   for (const Need& need : needs) sum += need.bytes;
   const auto free = static_cast<double>(available_memory());
   if (sum <= free) return;
-  const Need& largest = *std::max_element(needs.begin(), needs.end(),
-                                          [](const Need& a, const Need& b) { return a.bytes < b.bytes; });
-  throw Error(largest.key,
-              fmt::format("{} need about {} of memory, {} are free", largest.what, size_text(largest.bytes),
+  auto blamed = std::find_if(needs.begin(), needs.end(), [&](const Need& need) { return need.bytes > free; });
+  if (blamed == needs.end()) {
+    blamed = std::max_element(needs.begin(), needs.end(),
+                              [](const Need& a, const Need& b) { return a.bytes < b.bytes; });
+  }
+  throw Error(blamed->key,
+              fmt::format("{} need about {} of memory, {} are free", blamed->what, size_text(blamed->bytes),
                           size_text(free)),
-              largest.remedy);
+              blamed->remedy);
 }
 
 double numbers(const Network::Named& tensors) {
   double count = 0;
   for (const auto& [name, tensor] : tensors) count += static_cast<double>(tensor.numel());
   return count;
+}
+
+// Parameters: weights, gradients, velocities, and the copy that a checkpoint is written from. A miner that
+// uses the posterior also needs the features of a block of images, and the posterior's precision with its
+// factor.
+Need network_need(const Config& config, const Network& network) {
+  constexpr double kFloat = sizeof(float), kDouble = sizeof(double);
+  constexpr auto kBlock = static_cast<double>(FeatureExtractor::kBlock);
+  const double parameters = numbers(network.parameters()), buffers = numbers(network.buffers());
+  const auto m = static_cast<double>(network.feature_count());
+  double bytes = kFloat * (4 * parameters + 2 * buffers);
+  if (config.mining.miner != "none" && make_miner(config.mining.miner)->uses_posterior())
+    bytes += 2 * kFloat * kBlock * m + 2 * kDouble * m * m;
+  const std::string& name = config.network.name;
+  return {name == "mlp" ? "network.hidden" : "network.name",
+          fmt::format("{:.0f} parameters and {:.0f} features per image of {}", parameters, m, name),
+          "choose a smaller network", bytes};
 }
 
 // Follows what the CPU's allocator tells of this thread's tensors.
@@ -76,25 +98,18 @@ int64_t peak_bytes(const std::function<void()>& work) {
 
 void check_memory(const Config& config, const Network& network) {
   constexpr double kFloat = sizeof(float), kDouble = sizeof(double), kCrop = sizeof(Crop);
-  const double parameters = numbers(network.parameters()), buffers = numbers(network.buffers());
-  // Parameters: weights, gradients, velocities, and the copy that a checkpoint is written from.
-  std::vector<Need> needs = {{"network.name",
-                              fmt::format("{:.0f} numbers of {}", parameters + buffers, config.network.name),
-                              "choose a smaller network", kFloat * (4 * parameters + 2 * buffers)}};
+  std::vector<Need> needs = {network_need(config, network)};
   if (config.mining.miner != "none") {
-    const auto miner = make_miner(config.mining.miner);
+    const bool posterior = make_miner(config.mining.miner)->uses_posterior();
     const auto pool = static_cast<double>(config.mining.pool),
                select = static_cast<double>(config.mining.select);
-    const auto m = static_cast<double>(network.feature_count());
     constexpr double kDraws = 9;  // columns of wᵀφ that are kept of every crop (mining/boundary.cpp)
     needs.push_back({"mining.pool", fmt::format("{} crops", config.mining.pool), "lower it",
-                     pool * (kCrop + 3 * kFloat + (miner->uses_posterior() ? kDraws * kFloat : 0))});
+                     pool * (kCrop + 3 * kFloat + (posterior ? kDraws * kFloat : 0))});
     needs.push_back({"mining.select", fmt::format("{} outliers", config.mining.select), "lower it",
                      select * (4 * kCrop + 2 * kDouble)});
-    constexpr double kBlock = 50000;  // images whose features are held at a time (train/queue.cpp)
-    if (miner->uses_posterior()) {
-      needs.push_back({"network.name", fmt::format("{:.0f} features of {:.0f} images at a time", m, kBlock),
-                       "choose a smaller network", 2 * kFloat * kBlock * m});
+    if (posterior) {
+      const auto m = static_cast<double>(network.feature_count());
       const bool fresh = config.queue.features == QueueFeatures::kFresh;
       needs.push_back(
           {"queue.epochs", fmt::format("{} epochs", config.queue.epochs), "lower it",

@@ -17,9 +17,9 @@ TEXT
 
 # The run's own score: figures that say nothing come with a warning and are marked.
 expect_ok train run.yaml --out run
-expect_words "$logs/err" "score 'energy'" "all scores are" "tell nothing apart"
+expect_words "$logs/err" "score 'energy'" "all scores are" "cannot separate ID from OOD"
 expect_words run/results.json '"problem": "all scores are' '"auroc": 0.5'
-expect_words run/results.csv "tell nothing apart"
+expect_words run/results.csv "cannot separate ID from OOD"
 
 # One that must be fitted on such images ends the run with an error; what was trained is kept.
 code=0

@@ -32,7 +32,7 @@ expect_error more/emu "contains no image, only 2 files: 2 .heic" ".webp" -- info
 # One image is a source of one, wherever a source is taken.
 expect_ok info photos/cat/3.png
 expect_words "$logs/out" "count      1" "3 channels, 16x16" "labels     none"
-expect_error more/notes.txt "no known format" -- info more/notes.txt
+expect_error more/notes.txt "unknown format" -- info more/notes.txt
 
 # Names go with their images into all that a run and an evaluation leave.
 rm -r more

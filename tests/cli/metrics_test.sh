@@ -16,6 +16,24 @@ done
 expect_words "$logs/out" '"auroc": 0.84375' '"fpr95": 0.5' '"aupr_in": 0.79166' '"id_count": 4' '"ood_count": 4'
 expect_same "$(grep -c '"auroc": 0.84375' "$logs/out")" 3
 
+# The scores.csv that poem train and poem eval write: each set has rows of its own.
+cat >scores.csv <<'TEXT'
+set,name,class,predicted,verdict,energy
+id,cat/1.png,cat,cat,known,3
+id,"cat/a,
+7.png",cat,cat,known,2
+id,cat/3.png,cat,dog,known,2
+id,dog/1.png,dog,dog,known,1
+a,1.png,,dog,known,2
+a,2.png,,dog,known,1
+b,0,,cat,unknown,0
+a,3.png,,dog,unknown,0
+a,4.png,,dog,unknown,0
+TEXT
+expect_ok metrics --id scores.csv --ood a=scores.csv --ood b=scores.csv --json
+expect_words "$logs/out" '"auroc": 0.84375' '"id_count": 4' '"ood_count": 4' '"ood_count": 1'
+expect_error scores.csv "no set 'far'" "id, a and b" -- metrics --id scores.csv --ood far=scores.csv
+
 # --balance 1:2 takes two ID and four OOD scores, by the seed alone.
 expect_ok metrics --id id.txt --ood a=ood.csv --balance 1:2 --json
 expect_words "$logs/out" '"id_count": 2' '"ood_count": 4'
@@ -50,7 +68,7 @@ expect_ok metrics --id infinite.txt --ood a=ood.csv
 # Scores that are all the same.
 printf '2 2 2' >same.txt
 expect_ok metrics --id same.txt --ood a=same.txt --ood b=same.txt
-expect_words "$logs/out" "all scores are 2: they tell nothing apart"
+expect_words "$logs/out" "all scores are 2: they cannot separate ID from OOD"
 expect_ok metrics --id same.txt --ood a=same.txt --json
 expect_words "$logs/out" '"problem": "all scores are 2' '"auroc": 0.5'
 

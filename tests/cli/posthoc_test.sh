@@ -88,7 +88,7 @@ npy one_label.npy '<i8' '1,' "\x00$long"
 huge='\xca\xf2\x49\x71' # 1e30
 npy huge.npy '<f4' '4, 2' "$two$half$three$one$half$huge$one$three"
 for wrong in "same.npy|labels.npy|all training rows are the same|mds rmds knn react dice vim fdbd ssd" \
-  "one.npy|one_label.npy|there is one training row only|mds rmds knn react dice vim fdbd ssd" \
+  "one.npy|one_label.npy|there is only one training row|mds rmds knn react dice vim fdbd ssd" \
   "huge.npy|labels.npy|training row 2 has length 1e+30|mds rmds dice vim fdbd"; do
   IFS='|' read -r train labels why unfit <<<"$wrong"
   bad=(--train "$train" --train-labels "$labels" --head head.npz --id id.npy --ood near=near.npy --ood far=far.npy)
@@ -132,7 +132,7 @@ npy huge.npy '<f8' '1, 2' "$huge$huge"
 expect_error huge.npy "feature 0 of row 0" "float32" -- "${hoc[@]}" "${fitted[@]}" --id huge.npy --ood near=near.npy
 npy few.npy '<i8' '1,' "\x00$long"
 npy beyond.npy '<i8' '4,' "\x00$long\x00$long\x02$long\x01$long"
-for wrong in "few.npy|1 labels for 4" "beyond.npy|row 2 has label 2, the head has 2 classes" "train.npy|2 dimensions of float32"; do
+for wrong in "few.npy|1 labels for 4" "beyond.npy|row 2 has label 2, but the head has 2 classes" "train.npy|2 dimensions of float32"; do
   expect_error "${wrong%|*}" "${wrong#*|}" -- "${hoc[@]}" --train train.npy --head head.npz --id id.npy --ood n=near.npy \
     --train-labels "${wrong%|*}"
 done

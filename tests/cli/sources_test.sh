@@ -22,7 +22,7 @@ expect_ok pack "$tiny" all.poem # turned, so the bytes are others; the second im
 cmp -i $((4096 + 3072)):4096 -n 3072 all.poem rest.poem
 
 expect_error "tiny_images.bin#cuont=3" "nearest is 'count'" -- info "$tiny#cuont=3"
-expect_error "holds 20 images, 21 were asked for" -- info "$tiny#count=21"
+expect_error "contains 20 images, but #count asks for 21" -- info "$tiny#count=21"
 expect_error "no classes" -- info "$tiny#per_class=3"
 expect_error missing.txt "No such file" -- pack "$tiny#exclude=missing.txt" new.poem
 printf '21\n' >wrong.txt

@@ -104,8 +104,8 @@ expect_words "$logs/out" "threshold  none"
 # rests on, and the interval of Beta(12, 1): 0.025^(1/12) and 0.975^(1/12).
 expect_ok train flat.yaml --out few --set threshold.tpr=0.99
 sed '/epoch   1/q' "$logs/err" | grep -q "data.validation 0.1 holds out few images" || fail "few images: not told before"
-rests="keeps 99 % of 12 held-out ID images, and 73.5 to 99.8 % of new ones (95 % confidence)"
-expect_words "$logs/err" "$rests"
+rests="keeps 12 of 12 held-out ID images (asked: 99 %) and, with 95 % confidence, 73.5 to 99.8 % of new ones"
+expect_words "$logs/err" "$rests" "few images: the threshold $rests (raise data.validation"
 expect_ok info few/detector.safetensors
 expect_words "$logs/out" "$rests"
 unbroken=$'\xc2\xa0%' # no line breaks between a figure and its sign
@@ -132,7 +132,7 @@ for pool in 1000000000000 9000000000000000000; do
   expect_error mining.pool "$pool crops" "GiB are free" -- train flat.yaml --out new --set mining.pool=$pool \
     --set data.train=world2d:train:10
 done
-expect_error network.name "numbers of mlp" "GiB are free" -- train flat.yaml --out new \
+expect_error network.hidden "parameters" "GiB are free" -- train flat.yaml --out new \
   --set "network.hidden=[65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536]"
 
 # A training of hours says so after its first steps, and SIGTERM ends it like Ctrl-C: saved, also in the first epoch.
@@ -143,12 +143,12 @@ for ((i = 0; i < 1000; ++i)); do
   grep -q "a step takes" "$logs/err" && break
   sleep 0.05
 done
-expect_words "$logs/err" "this training will take about" " days " "until 2" "a step takes" "wants a GPU"
+expect_words "$logs/err" "this training will take about" " days " "until 2" "a step takes" "a GPU"
 kill -TERM $child
 code=0
 wait $child || code=$?
 expect_same $code 143
-expect_words "$logs/err" "told to end: finishing this step and saving" "poem train --resume long"
+expect_words "$logs/err" "asked to stop: finishing this step and saving" "poem train --resume long"
 [ -s long/checkpoint/state.safetensors ] || fail "SIGTERM in the first epoch saved nothing"
 expect_same "$(wc -l <long/metrics.jsonl 2>/dev/null || echo 0)" 0
 

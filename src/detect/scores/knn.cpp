@@ -73,7 +73,7 @@ class Knn : public Score {
     float* score = scores.data_ptr<float>();
     for (size_t i = 0; i < nearest.size(); ++i) {
       const float square = score[i] + nearest[i].last();
-      score[i] = -std::sqrt(square < 0 ? 0 : square);  // NaN stays NaN: it is no distance of 0
+      score[i] = -std::sqrt(square < 0 ? 0 : square);  // NaN must stay NaN
     }
     return scores;
   }

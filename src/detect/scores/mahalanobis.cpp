@@ -130,7 +130,7 @@ class Mahalanobis : public Score {
   }
 
   std::vector<Gaussians> layers_;
-  at::Tensor step_, coefficients_;  // a scalar, and one a layer and the intercept: float64
+  at::Tensor step_, coefficients_;  // a scalar; one per layer, and the intercept: float64
 };
 
 }  // namespace

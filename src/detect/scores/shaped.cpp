@@ -10,7 +10,7 @@
 namespace poem {
 namespace {
 
-// The energy of a head that is not quite the network's own.
+// The energy of a changed head of the network.
 class Shaped : public Score {
  public:
   void fit(const Training& training) override { head_ = training.head; }
@@ -54,7 +54,7 @@ class Dice : public Shaped {
     const at::Tensor mean = training.features.mean(0, /*keepdim=*/false, at::kDouble);
     const at::Tensor contribution = (head_.weight * mean).to(at::kFloat);
     const at::Tensor kept = contribution > percentile(contribution, kPercent);
-    if (!kept.any().item<bool>()) throw Unfit("no weight stands out by what it adds to the logits");
+    if (!kept.any().item<bool>()) throw Unfit("no weight contributes more to the logits than the others");
     head_.weight = head_.weight * kept;
   }
 
@@ -72,7 +72,7 @@ class Scaled : public Shaped {
   at::Tensor shape(const at::Tensor& h) const override {
     const at::Tensor large = h * (h >= row_percentiles(h, percent_).unsqueeze(1));
     const at::Tensor sum = large.sum(1, true);
-    // Nothing but zeros is left as it is.
+    // A row of zeros stays as it is.
     const at::Tensor ratio = at::where(sum == 0, at::zeros_like(sum), h.sum(1, true) / sum);
     return (prune_ ? large : h) * ratio.exp();
   }

@@ -36,7 +36,7 @@ class Vim : public Score {
     }
     if (length <= kRounding * whole)
       throw Unfit(
-          fmt::format("{} training rows of {} features have nothing outside of {} principal directions",
+          fmt::format("{} training rows of {} features have no component outside of {} principal directions",
                       training.features.size(0), m, principal_dimension(m)));
     alpha_ = at::scalar_tensor(largest / length, at::kDouble);
   }
