@@ -1,10 +1,10 @@
 // Classifies images with a trained detector, saying "unknown" to what it was not trained on.
 //
 //   classify runs/demo/poem/detector.safetensors photos/
-#include <poem/core/runtime.h>
 #include <poem/detector.h>
 #include <poem/error.h>
 #include <poem/read.h>
+#include <poem/runtime.h>
 
 #include <cstdio>
 
@@ -21,8 +21,12 @@ int main(int argc, char** argv) {
     const poem::ImageSet images = poem::read_images(argv[2], options);
     int64_t image = 0;
     for (const poem::Verdict& verdict : detector.judge(images)) {
+      const bool named = verdict.known && verdict.label >= 0;  // some networks do not classify
       std::printf("%s\t%s\t%g\n", images.title(image++).c_str(),
-                  verdict.known ? detector.class_names[verdict.label].c_str() : "unknown", verdict.score);
+                  named           ? detector.class_names[verdict.label].c_str()
+                  : verdict.known ? "known"
+                                  : "unknown",
+                  verdict.score);
     }
     return 0;
   } catch (const poem::Error& error) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/random.h"
 
 namespace poem {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/file.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "core/text.h"
 #include "images/resize.h"
 #include "poem/error.h"
@@ -57,7 +57,7 @@ void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
       where,
       fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_, first_size_[1],
                   first_size_[2]),
-      "bring all to one size with --size N, in a config data.size, or for outliers outliers.fit: resize");
+      "bring all to one size with option size (data.size in a config, or outliers.fit: resize for outliers)");
 }
 
 // How many are decoded at once. The first is alone: before it nobody knows how large they are.
@@ -82,7 +82,7 @@ void ImageFiles::decode(size_t block) {
   const std::string remedy =
       options_.skip_bad
           ? ""
-          : "replace the file, or leave such images out with --skip-bad, in a config data.skip_bad: true";
+          : "replace the file, or leave such images out with option skip_bad (data.skip_bad in a config)";
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];

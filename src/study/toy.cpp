@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "poem/detector.h"
 #include "poem/metrics.h"
 #include "poem/scores.h"

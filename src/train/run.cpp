@@ -11,11 +11,12 @@
 #include <sstream>
 
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/lock.h"
 #include "core/npy.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "core/text.h"
+#include "detect/results_output.h"
 #include "detect/scores_csv.h"
 #include "poem/error.h"
 #include "poem/evaluate.h"
@@ -27,6 +28,7 @@
 #include "train/gpu_memory.h"
 #include "train/memory.h"
 #include "train/optimiser.h"
+#include "train/run_checks.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
 
@@ -284,10 +286,9 @@ void check_changeable(const std::vector<std::string>& set, const std::string& ru
   for (const std::string& assignment : set) {
     const std::string key = assignment.substr(0, assignment.find('='));
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
-    throw Error(
-        "--set " + assignment, "cannot change while a run goes on: what it has trained depends on it",
-        fmt::format("with --resume set only {}; for another training: poem train {} --set {} --out NEW",
-                    listed(keys), shell_quoted(run + "/" + kMark), shell_quoted(assignment)));
+    throw Error("set " + assignment, "cannot change while a run goes on: what it has trained depends on it",
+                fmt::format("a resumed run takes only {}; start another run from {} for the rest",
+                            listed(keys), run + "/" + kMark));
   }
 }
 
@@ -316,7 +317,7 @@ void find_sources(const Config& config, const Folder& folder) {
   try {
     check_sources(config);
   } catch (const Error& e) {
-    throw Error(folder.config, e.what());
+    throw e.within(folder.config);
   }
 }
 
@@ -376,7 +377,7 @@ void rehearse_run(const Config& given, at::Device device) {
 RunOutcome resume_run(const std::string& path, at::Device device, const std::vector<std::string>& set) {
   const Folder folder(path);
   if (!fs::exists(folder.config)) {
-    throw Error(path, "is not a run: it has no config.yaml", "name a folder that 'poem train --out' made");
+    throw Error(path, "is not a run: it has no config.yaml", "name the folder of a training");
   }
   check_changeable(set, path);
   const Config before = read_config(folder.config, {}), config = anchored(read_config(folder.config, set));
@@ -397,16 +398,16 @@ RunOutcome resume_run(const std::string& path, at::Device device, const std::vec
 std::string detector_path(const std::string& run_or_file) {
   if (fs::is_regular_file(run_or_file) && fs::path(run_or_file).extension() == ".yaml") {
     throw Error(run_or_file, "is a config, neither a run nor a detector",
-                "name a folder that 'poem train --out' made, or its detector.safetensors");
+                "name the folder of a training, or its detector.safetensors");
   }
   if (!fs::is_directory(run_or_file)) return run_or_file;
   const Folder folder(run_or_file);
   if (fs::exists(folder.detector)) return folder.detector;
   if (fs::exists(folder.config)) {
     throw Error(run_or_file, "has no detector yet",
-                "finish it with: poem train --resume " + shell_quoted(run_or_file));
+                "to finish it, resume the run " + shell_quoted(run_or_file));
   }
-  throw Error(run_or_file, "is not a run", "name a folder that 'poem train --out' made");
+  throw Error(run_or_file, "is not a run", "name the folder of a training");
 }
 
 void check_score(const Config& config, const TrainingData& data, const Trainer& trainer) {

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "images/pool.h"
 #include "net/weights.h"
 #include "poem/error.h"

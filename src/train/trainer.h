@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "core/safetensors.h"
 #include "images/device_images.h"
 #include "poem/config.h"
