@@ -8,9 +8,10 @@ diff <(bash "$sources/scripts/write-config-reference" "$program") "$sources/docs
 # What a page shows as ```LANGUAGE FILE is a piece of the example's file, as the tests compile it.
 for example in extending.md:extending library.md:classify; do
   mkdir "$logs/$example"
-  awk -v out="$logs/$example/" '/^```[a-z]+ ./ { file = out ++count "-" $2; next } /^```$/ { file = "" } file { print > file }' \
+  awk -v out="$logs/$example/" '/^```[a-z]+ ./ { file = out (++count) "-" $2; next } /^```$/ { file = "" } file { print > file }' \
     "$sources/docs/${example%:*}"
   for piece in "$logs/$example"/*; do
+    [ -e "$piece" ] || fail "docs/${example%:*} shows no example"
     file=$sources/examples/${example#*:}/$(sed 's/.*-//' <<<"${piece##*/}")
     [[ $(cat "$file") == *"$(cat "$piece")"* ]] || fail "docs/${example%:*} shows what is not in $file: $(cat "$piece")"
   done
@@ -25,7 +26,7 @@ sed -n '/^## Commands/,/^## /{/^| /p}' "$sources/README.md" | cut -d '|' -f 3 | 
 
 # Every page is reachable from README, and every link leads to a file that is there.
 for page in "$sources"/README.md "$sources"/CONTRIBUTING.md "$sources"/docs/*.md "$sources"/docs/notes/*.md; do
-  for link in $(grep -oE '(\]\(|src(set)?=")[^)"# ]+' "$page" | sed -E 's/^(\]\(|src(set)?=")//' | grep -v '^https\?:'); do
+  for link in $(sed '/^```/,/^```$/d' "$page" | grep -oE '(\]\(|src(set)?=")[^)"# ]+' | sed -E 's/^(\]\(|src(set)?=")//' | grep -v '^https\?:'); do
     [ -e "$(dirname "$page")/$link" ] || fail "$page: $link is not there"
   done
 done
