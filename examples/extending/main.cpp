@@ -44,7 +44,9 @@ class Confident : public poem::Miner {
   poem::PoolScores score(const poem::MiningTask& task) const override {
     const at::Tensor features = task.features(task.pool.data(), static_cast<int64_t>(task.pool.size()));
     const at::Tensor confidence = std::get<0>(task.logits(features).softmax(1).max(1));
-    return {poem::to_floats(confidence.cpu())};
+    poem::PoolScores scores;
+    scores.rank = poem::to_floats(confidence.cpu());
+    return scores;
   }
 };
 

@@ -50,6 +50,11 @@ if grep -rnE '"([^"]*[ (:])?--[a-z]' "$sources/src" --include=*.cpp --include=*.
   grep -vE '^[^:]*/src/(cli/|study/study_run.cpp|report/run_data.cpp)'; then
   fail "a message of the library names a flag"
 fi
+# Threads, the allocator, logging, progress bars and signals are the program's.
+if grep -rnE '\b(catch_interrupts|set_up_runtime|set_up_logging|show_progress|mallopt|set_num_threads)\(' "$sources/src" |
+  grep -vE '^[^:]*/src/(cli|core)/'; then
+  fail "the library sets up the process"
+fi
 to_rooms=$(sed 's/\(.*\) \(.*\)/s|"poem\/\1.h"|"\2\/\1.h"|/' <<<"$headers")
 above=
 for room in $rooms; do
