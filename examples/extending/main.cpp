@@ -74,7 +74,8 @@ poem::Labels visit_ppm(const std::string& path, const poem::ReadOptions&, const 
   std::ifstream file(path, std::ios::binary);
   std::string magic;
   for (int64_t width, height, most; file >> magic >> width >> height >> most;) {
-    if (magic != "P6" || most != 255) throw poem::Error(path, "is not a PPM file of 8 bits", "convert it");
+    if (magic != "P6" || width < 1 || height < 1 || most != 255)
+      throw poem::Error(path, "is not a PPM file of 8 bits", "convert it");
     file.get();  // the line feed after the header
     at::Tensor pixels = at::empty({height, width, 3}, at::kByte);
     if (!file.read(reinterpret_cast<char*>(pixels.data_ptr<uint8_t>()), pixels.numel()))
