@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <exception>
 
-#include "core/progress.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "paper_epochs.h"
 #include "poem/error.h"
+#include "poem/runtime.h"
 
 namespace poem::bench {
 namespace {

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "compare.h"
-#include "core/progress.h"
-#include "core/runtime.h"
+#include "poem/runtime.h"
 
 namespace poem::bench {
 namespace {

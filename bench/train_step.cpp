@@ -16,8 +16,8 @@
 #include <functional>
 #include <iostream>
 
-#include "core/runtime.h"
 #include "poem/network.h"
+#include "poem/runtime.h"
 
 namespace {
 

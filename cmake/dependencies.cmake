@@ -33,8 +33,9 @@ file(CREATE_LINK ${POEM_FMT_HEADERS}/fmt ${POEM_FIRST_HEADERS}/fmt SYMBOLIC)
 # The standard library first: the libtorch.so of PyTorch's wheels exports pieces of an older one, and its
 # std::filesystem::remove_all crashes where it is found before the compiler's own.
 add_library(poem_dependencies INTERFACE)
-target_link_libraries(poem_dependencies INTERFACE stdc++ spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp
-                      JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads OpenMP::OpenMP_CXX)
+target_link_libraries(poem_dependencies INTERFACE stdc++ fmt::fmt spdlog::spdlog
+                      $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> yaml-cpp JPEG::JPEG PNG::PNG ZLIB::ZLIB
+                      Threads::Threads OpenMP::OpenMP_CXX)  # nlohmann's library has nothing to link
 
 # Optional: cblas (dsyrk for the posterior's statistics), matio (SVHN's .mat), libarchive (zip, tar), libwebp
 # (WebP; its part for containers brings the decoder along), libcurl (poem data fetch), libcrypto (checksums).

@@ -1,4 +1,4 @@
-# `make install`: program, library, headers and a CMake package, so that find_package(poem) gives poem::poem.
+# `make install`: program, library, the public headers and a CMake package, so that find_package(poem) gives poem::poem.
 include(CMakePackageConfigHelpers)
 install(TARGETS poem_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS poem_library poem_torch poem_dependencies EXPORT poemTargets

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/runtime.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 
@@ -145,7 +144,8 @@ TEST(OutputFolder, OnlyForceReplacesAMarkedOne) {
   TemporaryFolder folder;
   folder.put("run/mark", "");
   folder.put("run/sub/b", "");
-  expect_error([&] { check_output_folder(folder / "run", false, "mark"); }, {"run", "exists", "--force"});
+  expect_error([&] { check_output_folder(folder / "run", false, "mark"); },
+               {"run", "exists", "option force"});
   EXPECT_TRUE(fs::exists(folder / "run/sub/b"));
   check_output_folder(folder / "run", true, "mark");
   EXPECT_TRUE(fs::exists(folder / "run/sub/b"));  // checking touches nothing

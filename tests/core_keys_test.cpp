@@ -136,7 +136,7 @@ TEST_F(Keys, AnUnknownKeyNamesTheNearest) {
   expect_bad_yaml("epoch: 1\n", {"c.yaml:1", "unknown key 'epoch'", "'epochs'"});
   expect_bad_yaml("other:\n", {"c.yaml:1", "unknown key 'other'"});
   expect_bad_yaml("train: 3\n", {"c.yaml:1", "train is '3'", "section"});
-  expect_bad_set("train.rats=1", {"--set train.rats=1", "'train.rate'"});
+  expect_bad_set("train.rats=1", {"set train.rats=1", "'train.rate'"});
 }
 
 TEST_F(Keys, AKeyTwiceIsAnError) {
@@ -159,7 +159,7 @@ TEST_F(Keys, WhatIsNoMapOfKeysIsAnError) {
 TEST_F(Keys, YamlThatContainsItselfIsAnError) {
   expect_bad_yaml("net:\n  &x {hidden: *x}\n", {"c.yaml:2", "anchor contains itself", "write the value out"});
   expect_bad_yaml("train: &x {sets: [a, [*x]]}\n", {"c.yaml:1", "anchor contains itself"});
-  expect_bad_set("train.sets=&x [*x]", {"--set train.sets=&x [*x]: ", "anchor contains itself"});
+  expect_bad_set("train.sets=&x [*x]", {"set train.sets=&x [*x]: ", "anchor contains itself"});
   read("net: {hidden: &sizes [3, 4]}\ntrain: {shares: [0.5]}\n");  // an anchor is no harm
   EXPECT_EQ(settings_.hidden, (std::vector<int64_t>{3, 4}));
 }
@@ -204,14 +204,14 @@ TEST_F(Keys, AnEmptyValueIsAnEmptyText) {
   settings_.free = "x";
   read("net:\n  free:\n");
   EXPECT_EQ(settings_.free, "");
-  expect_bad_set("epochs=", {"--set epochs=", "integer"});
+  expect_bad_set("epochs=", {"set epochs=", "integer"});
 }
 
 TEST_F(Keys, AnAssignmentThatIsNoneIsAnError) {
-  expect_bad_set("epochs", {"--set epochs", "no '='"});
+  expect_bad_set("epochs", {"set epochs", "no '='"});
   expect_bad_set("=3", {"unknown key ''"});
-  expect_bad_set("epochs=[", {"--set epochs=[", "not valid YAML"});
-  expect_bad_set("epochs=0", {"--set epochs=0", "epochs is 0", "1 … 100"});
+  expect_bad_set("epochs=[", {"set epochs=[", "not valid YAML"});
+  expect_bad_set("epochs=0", {"set epochs=0", "epochs is 0", "1 … 100"});
   expect_bad_set("epochs={a: 1}", {"epochs", "integer"});
 }
 

@@ -64,7 +64,7 @@ TEST(OutputFiles, WhatCannotBeWrittenIsSaidBeforeTheWork) {
   TemporaryFolder folder;
   const std::string a = folder / "a";
   write_file(a, "old");
-  expect_error([&] { OutputFiles({a}, false); }, {a, "exists already", "--force"});
+  expect_error([&] { OutputFiles({a}, false); }, {a, "exists already", "option force"});
   EXPECT_NO_THROW(OutputFiles({a}, true));
   expect_error([&] { OutputFiles({folder / "none/b"}, false); }, {"none/b", "folder does not exist"});
   expect_error([&] { OutputFiles({folder.path()}, true); }, {folder.path(), "is a folder"});

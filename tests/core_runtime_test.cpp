@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "core/interrupts.h"
 #include "expect_error.h"
 #include "release_interrupts.h"
 
@@ -38,8 +39,8 @@ TEST(Runtime, TellsLibTorchAndTheCpu) {
 TEST(Runtime, PicksDevices) {
   EXPECT_TRUE(pick_device("cpu").is_cpu());
   EXPECT_EQ(pick_device("auto").is_cuda(), at::hasCUDA() && at::globalContext().hasCUDA());
-  expect_error([] { pick_device("tpu"); }, {"--device tpu", "auto, cpu and cuda"});
-  if (!at::hasCUDA()) expect_error([] { pick_device("cuda"); }, {"--device cuda", "--device cpu"});
+  expect_error([] { pick_device("tpu"); }, {"device tpu", "auto, cpu and cuda"});
+  if (!at::hasCUDA()) expect_error([] { pick_device("cuda"); }, {"device cuda", "use device cpu"});
 }
 
 TEST(Interrupts, AreNotedOnceAskedFor) {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "detect/results_output.h"
 #include "detect/scores_csv.h"
 #include "poem/evaluate.h"
-#include "poem/results.h"
 #include "world/world.h"
 
 namespace poem {

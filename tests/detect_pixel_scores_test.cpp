@@ -421,7 +421,7 @@ TEST(FitScores, WhatCannotBeFittedIsAnError) {
   id.held_out.pixels = id.held_out.pixels.narrow(0, 0, 1);
   expect_error([&] { fit_scores({"mahalanobis"}, detector, id); }, {"'mahalanobis'", "not trained on"});
   expect_error([&] { fit_scores({"odin"}, detector, id); }, {"'odin'", "not trained on", "data.validation"});
-  expect_error([&] { fit_scores({"odin"}, detector, std::nullopt); }, {"'odin'", "--train"});
+  expect_error([&] { fit_scores({"odin"}, detector, std::nullopt); }, {"'odin'", "option train"});
   Detector plain = small_detector();
   plain.class_names.push_back("d");
   expect_error([&] { fit_scores({"reject"}, plain, id); }, {"'reject'", "beyond the classes"});

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "detect/results_output.h"
 #include "expect_error.h"
 #include "poem/scores.h"
 

@@ -590,11 +590,11 @@ TEST(Scores, RejectTellsApartWhatIsCertain) {
 TEST(Scores, WhatIsMissingIsNamed) {
   expect_error([] { make_score("enegry"); }, {"'enegry'", "nearest is 'energy'", "fdbd"});
   expect_error([] { choose_scores({"all", "zebra"}, kPosthocNeeds); }, {"'zebra' (there are: msp, "});
-  expect_error([] { choose_scores({"knn"}, kNetwork); }, {"'knn'", "ID training images", "--train"});
+  expect_error([] { choose_scores({"knn"}, kNetwork); }, {"'knn'", "ID training images", "option train"});
   expect_error([] { choose_scores({"odin"}, kPosthocNeeds); }, {"'odin'", "gradients", "poem eval"});
   expect_error([] { choose_scores({"reject"}, kTraining | kNetwork); }, {"'reject'", "beyond the classes"});
   expect_error([] { choose_scores({"mahalanobis"}, kClasses | kTraining | kNetwork); },
-               {"'mahalanobis'", "not trained on", "data.validation", "--train at least 20 images"});
+               {"'mahalanobis'", "not trained on", "data.validation", "option train at least 20 images"});
   expect_error([] { choose_scores({"energy"}, kTraining | kNetwork); }, {"'energy'", "classes", "ssd"});
   expect_error([] { choose_scores({"vim"}, kTraining | kClasses); }, {"'vim'", "linear", "msp"});
   EXPECT_EQ(choose_scores({"knn"}, kNothing, "knn"), std::vector<std::string>{"knn"});

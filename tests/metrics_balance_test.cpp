@@ -66,7 +66,7 @@ TEST(Balance, ChoosesWithoutFavour) {
 TEST(Balance, RefusesWhatIsNoRatio) {
   for (const char* text : {"1", "1:", ":1", "0:1", "1:0", "-1:1", "1:1:1", "a:b", "1.5:1", "1:1 ",
                            "99999999999999999999:1", "2000000:1"})
-    expect_error([text] { parse_balance(text, 0); }, {"--balance", text, "ID:OOD", "such as 1:1"});
+    expect_error([text] { parse_balance(text, 0); }, {"option balance", text, "ID:OOD", "such as 1:1"});
   expect_error([] { ood_metrics({1, 2}, {3}, Balance{3, 1, 0}); }, {"2 ID and 1 OOD", "3:1"});
 }
 

@@ -168,8 +168,8 @@ TEST_F(Arrays, DownsampledImageNetRefusesWhatDoesNotFit) {
   write(random_bytes({2, 190}, 1), at::tensor({1, 1}, at::kLong));
   expect_error(reading(""), {"train_data_batch_2.npz", "rows of 190"});
   write(random_bytes({2, 48}, 1), at::tensor({1, 1}, at::kLong));
-  expect_error(reading(""), {"3×8×8", "3×4×4", "--size"});
-  expect_error([&] { outline_images(folder.path()); }, {"3×8×8", "3×4×4", "--size"});
+  expect_error(reading(""), {"3×8×8", "3×4×4", "option size"});
+  expect_error([&] { outline_images(folder.path()); }, {"3×8×8", "3×4×4", "option size"});
   write_npz(folder / "train_data_batch_2.npz", {{"data", data}});
   expect_error(reading(""), {"train_data_batch_2.npz", "labels"});
 }

@@ -1,5 +1,5 @@
 // The names of images stay with their images, whatever is left out, taken or packed.
-#include "poem/image_names.h"
+#include "poem/images.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

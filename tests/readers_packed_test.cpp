@@ -106,7 +106,8 @@ TEST_F(Packed, FailingLeavesNothingBehind) {
   for (int i = 0; i < 300; ++i)  // fails in the second block, when the first has been written
     folder.put("source/" + std::to_string(1000 + i) + ".png",
                i == 290 ? "broken" : encode_png(random_bytes({2, 2, 3}, i)));
-  expect_error([&] { pack_images(folder / "source", folder / "a.poem", {}); }, {"1290.png", "--skip-bad"});
+  expect_error([&] { pack_images(folder / "source", folder / "a.poem", {}); },
+               {"1290.png", "option skip_bad"});
   expect_error([&] { pack_images(folder / "missing", folder / "a.poem", {}); }, {"missing"});
   expect_error([&] { pack_images("world2d:train", folder / "a.poem", {}); }, {"points"});
   expect_error([&] { pack_images(folder / "source", folder / "a.bin", {}); }, {"a.bin", ".poem"});

@@ -93,7 +93,7 @@ TEST_F(Folder, ManyBlocksKeepTheirOrder) {
 TEST_F(Folder, DifferingSizesNeedASize) {
   put("a.png", png(1));
   put("b.png", png(2, 9, 12));
-  expect_error(reading(), {"b.png", "9×12", "a.png", "6×6", "--size", "data.size"});
+  expect_error(reading(), {"b.png", "9×12", "a.png", "6×6", "option size", "data.size"});
   ReadOptions options;
   options.size = 4;
   EXPECT_EQ(read_images(folder.path(), options).pixels.sizes(), at::IntArrayRef({2, 3, 4, 4}));
@@ -106,7 +106,7 @@ TEST_F(Folder, OneBadImageIsNamedOrLeftOut) {
     put("a/1.png", png(1));
     put("b/2.jpg", content);
     put("c/3.png", png(3));
-    expect_error(reading(), {"b/2.jpg", "cannot be decoded", "--skip-bad"});
+    expect_error(reading(), {"b/2.jpg", "cannot be decoded", "option skip_bad"});
     ReadOptions options;
     options.skip_bad = true;
     const Log log;
@@ -251,7 +251,7 @@ TEST(ArchiveReader, RefusesBrokenArchives) {
     pack(path, {{"readme.txt", "hello"}});
     expect_error(reading, {path, "contains no image, only 1 file: 1 .txt"});
     pack(path, {{"1.png", png(1)}, {"b/2.png", png(2, 9, 9)}});
-    expect_error(reading, {path + ":b/2.png", "9×9", "--size"});
+    expect_error(reading, {path + ":b/2.png", "9×9", "option size"});
   }
 }
 
@@ -262,7 +262,7 @@ TEST(ArchiveReader, OneBadImageIsNamedOrLeftOut) {
   options.skip_bad = true;
   for (const char* name : kArchives) {
     const std::string path = pack(folder / name, {{"1.png", png(1)}, {"2.png", "broken"}, {"3.png", png(3)}});
-    expect_error([&] { read_images(path); }, {path + ":2.png", "cannot be decoded", "--skip-bad"});
+    expect_error([&] { read_images(path); }, {path + ":2.png", "cannot be decoded", "option skip_bad"});
     const ImageSet set = read_images(path, options);
     EXPECT_TRUE(set.pixels.equal(at::stack({planes(1), planes(3)})));
     EXPECT_EQ(set.title(1), "3.png");
@@ -272,7 +272,7 @@ TEST(ArchiveReader, OneBadImageIsNamedOrLeftOut) {
   std::string content = read_file(path);
   content[content.find("2.png") + 60] ^= 0x20;
   write_file(path, content);
-  expect_error([&] { read_images(path); }, {path + ":2.png", "--skip-bad"});
+  expect_error([&] { read_images(path); }, {path + ":2.png", "option skip_bad"});
   EXPECT_TRUE(read_images(path, options).pixels.equal(at::stack({planes(1), planes(3)})));
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <csignal>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 
 namespace poem {
 

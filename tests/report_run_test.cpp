@@ -338,7 +338,7 @@ TEST(RunReport, ShowsAtMostTwelveEpochsOfPicturesFirstAndLastAmongThem) {
 
 TEST(RunReport, IsNotMadeOfSomethingElse) {
   TemporaryFolder folder;
-  expect_error([&] { read_run(folder.path()); }, {folder.path(), "not a run", "poem train --out"});
+  expect_error([&] { read_run(folder.path()); }, {folder.path(), "not a run", "folder of a training"});
   expect_error([&] { read_run(folder / "missing"); }, {"missing", "not a folder"});
 }
 
@@ -351,7 +351,7 @@ TEST(RunReport, ReplacesReportsAndNothingElse) {
   write_report(path, first, false);
   folder.put("letter.html", "<html>precious</html>");
   expect_error([&] { write_report(folder.path() + "/letter.html", first, false); },
-               {"letter.html", "not a report", "--force"});
+               {"letter.html", "not a report", "option force"});
   EXPECT_EQ(read_file(folder.path() + "/letter.html"), "<html>precious</html>");
   write_report(folder.path() + "/letter.html", first, true);
   EXPECT_EQ(read_file(folder.path() + "/letter.html"), first);

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/lock.h"
-#include "core/runtime.h"
 #include "encode_images.h"
 #include "expect_error.h"
 #include "flat_base.h"

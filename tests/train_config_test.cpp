@@ -8,6 +8,7 @@
 
 #include "expect_error.h"
 #include "temporary_folder.h"
+#include "train/config_keys.h"
 
 namespace poem {
 namespace {

@@ -11,13 +11,13 @@
 #include <sstream>
 
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/npy.h"
-#include "core/progress.h"
-#include "core/runtime.h"
 #include "core/safetensors.h"
 #include "expect_error.h"
 #include "poem/detector.h"
 #include "poem/metrics.h"
+#include "poem/runtime.h"
 #include "poem/scores.h"
 #include "release_interrupts.h"
 #include "temporary_folder.h"
@@ -122,7 +122,7 @@ TEST(Run, ResumedItEndsTheSame) {
   catch_interrupts();
   std::raise(SIGINT);
   EXPECT_FALSE(start_run(config, folder / "cut", false, kCpu).finished);
-  expect_error([&] { detector_path(folder / "cut"); }, {"no detector yet", "--resume"});
+  expect_error([&] { detector_path(folder / "cut"); }, {"no detector yet", "resume the run"});
   for (int batch = 1; batch < 9; ++batch) {  // 160 images: 3 batches, 3 epochs
     catch_interrupts();
     std::raise(SIGINT);
@@ -211,7 +211,7 @@ TEST(Run, WhatWasTrainedCannotBeChanged) {
   const std::string config = read_file(folder / "a/config.yaml");
   for (const char* set : {"seed=1", "mining.pool=200", "train.learning_rate=0.1", "train.pretrain=1"}) {
     expect_error([&] { resume_run(folder / "a", kCpu, {set}); },
-                 {std::string("--set ") + set, "cannot change", "train.epochs", "--out NEW"});
+                 {std::string("set ") + set, "cannot change", "train.epochs", "start another run"});
   }
   EXPECT_EQ(read_file(folder / "a/config.yaml"), config);
 }
@@ -274,7 +274,7 @@ TEST(Run, ForceReplacesARunOnlyWhenTheNewOneCanStart) {
   TemporaryFolder folder;
   start_run(points(), folder / "a", false, kCpu);
   folder.put("a/gallery/leftover", "x");
-  expect_error([&] { start_run(points(), folder / "a", false, kCpu); }, {"exists already", "--force"});
+  expect_error([&] { start_run(points(), folder / "a", false, kCpu); }, {"exists already", "option force"});
   Config wrong = points();
   wrong.data.train = folder / "no such file";
   expect_error([&] { start_run(wrong, folder / "a", true, kCpu); }, {"no such file"});

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "expect_error.h"
 #include "images/pool.h"
 #include "poem/evaluate.h"

@@ -1,10 +1,10 @@
 // Classifies images with a trained detector, saying "unknown" to what it was not trained on.
 //
 //   classify runs/demo/poem/detector.safetensors photos/
-#include <poem/core/runtime.h>
 #include <poem/detector.h>
 #include <poem/error.h>
 #include <poem/read.h>
+#include <poem/runtime.h>
 
 #include <cstdio>
 
@@ -14,15 +14,17 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    poem::set_up_runtime(0);
+    poem::set_up_runtime(/*threads=*/0);
+    poem::set_up_logging(/*quiet=*/true);  // warnings on stderr
     const poem::Detector detector = poem::Detector::load(argv[1]);
     poem::ReadOptions options;
     options.size = detector.size;
     const poem::ImageSet images = poem::read_images(argv[2], options);
     int64_t image = 0;
     for (const poem::Verdict& verdict : detector.judge(images)) {
-      std::printf("%s\t%s\t%g\n", images.title(image++).c_str(),
-                  verdict.known ? detector.class_names[verdict.label].c_str() : "unknown", verdict.score);
+      const char* word = "unknown";
+      if (verdict.known) word = verdict.label < 0 ? "known" : detector.class_names[verdict.label].c_str();
+      std::printf("%s\t%s\t%g\n", images.title(image++).c_str(), word, verdict.score);
     }
     return 0;
   } catch (const poem::Error& error) {

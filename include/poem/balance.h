@@ -1,8 +1,7 @@
-// Metrics at a given ratio of ID to OOD, since AUPR depends on it.
+// Metrics at a fixed ratio of ID to OOD scores. AUPR depends on that ratio.
 //
 //   const std::optional<Balance> balance = parse_balance("1:1", /*seed=*/0);
-//   OodMetrics metrics = ood_metrics(id_scores, ood_scores, balance);   // its counts are those that were
-//   used
+//   OodMetrics metrics = ood_metrics(id_scores, ood_scores, balance);   // with the counts that were used
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -15,14 +14,14 @@ namespace poem {
 
 struct Balance {
   int64_t id, ood;  // the ratio
-  uint64_t seed;    // decides which scores are taken
+  uint64_t seed;    // decides which scores are used
 };
 
-// "ID:OOD", whole numbers from 1 to a million; empty: none. Anything else is an Error that names --balance.
+// "ID:OOD" in whole numbers from 1 to a million; empty text: no balance. Any other text is an Error.
 std::optional<Balance> parse_balance(const std::string& text, uint64_t seed);
 
-// Of as many scores as the ratio allows, chosen at random by the seed and the counts alone; of all without a
-// balance. Too few scores for the ratio are an Error.
+// The metrics of as many scores as the ratio allows. The seed and the counts alone decide which scores those
+// are. Without a balance, all scores are used. Too few scores for the ratio are an Error.
 OodMetrics ood_metrics(const std::vector<double>& id, const std::vector<double>& ood,
                        const std::optional<Balance>& balance);
 

@@ -1,4 +1,4 @@
-// What a detector's threshold rests on, and which share of new ID images it will keep.
+// How a detector's threshold was chosen, and which share of new ID images it will keep.
 //
 //   const KeptShare kept = kept_share({0.95, 24});   // 0.789 … 0.990
 #pragma once
@@ -8,15 +8,15 @@
 namespace poem {
 
 struct Calibration {
-  double tpr;      // share of the held-out ID images that the threshold keeps at least, above 0 and at most 1
-  int64_t images;  // how many were held out
+  double tpr;      // the threshold keeps at least this share of the held-out ID images; above 0, at most 1
+  int64_t images;  // the number of held-out images
 };
 bool is_possible(const Calibration& calibration);  // false for what only a damaged file says
 
-// The share of new images of the same kind that the threshold keeps lies between these in 95 % of all
-// drawings of the held-out images. The threshold is the k-th largest of n scores, k the smallest count with
-// k/n ≥ tpr: whatever the scores' distribution, the share that it keeps is distributed as Beta(k, n − k + 1),
-// or more where scores are equal.
+// The share of new ID images that the threshold keeps, as a 95 % interval over all choices of the held-out
+// images. The threshold is the k-th largest of n scores, where k is the smallest count with k/n ≥ tpr. For
+// any continuous distribution of the scores, the share that it keeps is then distributed as Beta(k, n − k +
+// 1). Ties keep more.
 struct KeptShare {
   double low, high;
 };

@@ -1,12 +1,11 @@
 // Everything a run can be told, in one place. The settings of a room are declared in that room; here they are
-// put together, and keys() binds each to its name, range and meaning.
+// put together. docs/config.md lists every key with its range and meaning.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "core/keys.h"
 #include "poem/mining.h"
 #include "poem/network.h"
 #include "poem/objective.h"
@@ -88,8 +87,6 @@ struct Config {
   double tpr = 0.95;  // share of the held-out ID images that the detector's threshold keeps
 };
 
-std::vector<Key> keys(Config& config);
-
 // What a YAML file says, over the defaults; that keys are missing, or do not fit together, is no Error here.
 Config parse_config(const std::string& path);
 
@@ -99,7 +96,7 @@ Config config_from(const std::string& text, const std::string& where);
 // As parse_config(), then the assignments, which `given_to` had, then the objective's weight as a number,
 // then checks of what concerns several keys.
 Config read_config(const std::string& path, const std::vector<std::string>& assignments,
-                   const std::string& given_to = "--set");
+                   const std::string& given_to = "set");
 std::string to_yaml(const Config& config);  // the weight is a number there too
 
 // The config as a run keeps it: data.folder is absolute, so that the run can be resumed from any folder.

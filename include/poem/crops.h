@@ -1,6 +1,9 @@
-// Cuts batches out of image sets: random crop with padding, flip, colour jitter, resize, on whole uint8
-// batches. What is cut is decided by a 64-bit seed a crop, so an (image, crop) pair can be stored in 16 bytes
-// and cut again at any time: that is how mined outliers, the queue and checkpoints refer to images.
+// Cuts batches out of image sets: random crop with padding, flip, colour jitter and resize, on whole uint8
+// batches. A 64-bit seed decides everything that is random about a crop, so a crop takes 16 bytes and can be
+// cut again at any time. Mined outliers, the queue and checkpoints refer to images in this way.
+//
+//   const std::vector<Crop> crops = {{/*image=*/7, /*seed=*/1}, {7, 2}};   // two views of one image
+//   at::Tensor batch = cut(images, crops.data(), crops.size(), augmentation);
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -27,23 +30,24 @@ struct Augmentation {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
   double jitter_share = 1;  // of crops that are jittered
   double grey = 0;          // share of crops that then lose their colour
-  double min_area = 1;  // below 1: random resized crops (images/resized_crop.h) instead of padding and crop
+  double min_area = 1;  // below 1: random resized crops of at least this share, instead of padding and crop
 };
 
-// No randomness: the whole image resized to `size` if it is larger, else its centre.
+// Without randomness: the whole image, resized to `size` if it is larger, or its centre.
 Augmentation plain(int64_t size);
 
-// uint8 n×C×size×size, row i being crops[i] of images.pixels; zeros outside the image. The seed decides, in
-// this order: the row and the column of the crop (uniform over all positions inside the padded image), the
-// flip, the jitter, whether it is jittered and grey, the resized crop. Nothing else matters, so a crop is the
-// same alone and in any batch. float32 points pass through unchanged.
+// uint8 n×C×size×size: row i is crops[i]; zeros outside of the image. The seed decides, in this order: the
+// row and the column of the crop (uniform over all positions inside the padded image), the flip, the jitter,
+// whether the crop is jittered and grey, the resized crop. Nothing else matters, so a crop is the same alone
+// and in any batch. float32 points stay as they are.
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
 
-// Whether cut() changes colours, which it does on the CPU alone.
+// Whether cut() leaves colours unchanged.
 bool only_moves(const Augmentation& augmentation);
 
-// What the seeds decide, for who cuts elsewhere: int32 n×4, a row being the image, the row and the column of
-// it (resized where that is asked for) at which the crop starts, which may be negative, and 1 for mirrored.
+// What the seeds decide, for code that cuts elsewhere: int32 n×4. Each row contains the image, the row and
+// the column at which the crop starts (they may be negative; they refer to the resized image if `resize` is
+// set), and 1 if the crop is mirrored.
 at::Tensor crop_places(const ImageSet& images, const Crop* crops, int64_t count,
                        const Augmentation& augmentation);
 

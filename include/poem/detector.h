@@ -1,8 +1,10 @@
-// The artifact of a training: network, score, threshold and class names in one file. It classifies what it
-// knows and says "unknown" to the rest.
+// A trained detector: network, score, threshold and class names in one file. It classifies images of the
+// classes that it knows and marks all others as unknown.
 //
-//   Detector detector = Detector::load("run/detector.safetensors");
-//   for (const Verdict& v : detector.judge(read_images("photos/", {detector.size})))
+//   const Detector detector = Detector::load("run/detector.safetensors");
+//   ReadOptions options;
+//   options.size = detector.size;
+//   for (const Verdict& v : detector.judge(read_images("photos/", options)))
 //     std::cout << (v.known ? detector.class_names[v.label] : "unknown") << '\n';
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -30,22 +32,25 @@ struct Verdict {
 struct Detector {
   std::shared_ptr<Network> network;  // may have more outputs than there are classes
   std::shared_ptr<Score> score;      // fitted
-  std::optional<double> threshold;   // empty when no validation images were held out
+  std::optional<double> threshold;   // empty if no validation images were held out
   std::vector<std::string> class_names;
-  int64_t size = 32;                            // side of the input in pixels
-  std::optional<Calibration> calibration = {};  // what the threshold rests on; older files do not say
+  int64_t size = 32;                            // side of the network's input in pixels
+  std::optional<Calibration> calibration = {};  // how the threshold was chosen; empty in older files
 
-  // Every image's verdict; images of another size are resized. Without a threshold an Error.
+  // One verdict per image. Images of another size are resized. A detector without a threshold throws an
+  // Error.
   std::vector<Verdict> judge(const ImageSet& images) const;
 
-  // Of every image, float32 on the CPU: N×K logits of the classes, and N scores.
+  // For every image, float32 on the CPU: N×K logits of the classes, and N scores.
   at::Tensor logits(const ImageSet& images) const;
   at::Tensor scores(const ImageSet& images) const;
 
-  // Calls use(batch) for block after block of the images: one forward pass without gradients.
+  // Calls use(batch) for one block of images after the other, with a single forward pass and without
+  // gradients.
   void for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const;
 
   void save(const std::string& path) const;  // the same detector gives the same bytes
+  // A file that is damaged or of another format is an Error, and so is one whose score is not registered.
   static Detector load(const std::string& path);
 };
 

@@ -1,6 +1,7 @@
-// Scores fitted on a detector's ID images.
+// Fits scores on a detector's ID images.
 //
-//   auto scores = fit_scores({"knn", "vim"}, detector, IdImages{train, held_out});
+//   const IdImages images = load_id_images("runs/mine");   // poem/training.h
+//   auto scores = fit_scores({"knn", "vim"}, detector, images);
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,19 +15,19 @@ namespace poem {
 
 struct IdImages {
   ImageSet train;     // labelled; what the network was trained on, without augmentation
-  ImageSet held_out;  // not defined, or ID images it was not trained on
+  ImageSet held_out;  // ID images that it was not trained on; may be undefined
 };
 
-// The rows of the network's last layer that belong to the classes; not defined where it is not linear.
+// The rows of the network's last layer that belong to the classes; undefined if the layer is not linear.
 Head head_of(const Detector& detector);
 
-// The sum of Needs that a detector and these images meet.
+// The sum of the Needs that a detector and these images meet.
 unsigned available(const Detector& detector, const std::optional<IdImages>& images);
 
-// The scores of these names (or for "all" of all that can be had), in order. The detector's own comes as it
-// was saved; one forward pass over the training images serves the others. A score that needs what is missing
-// is an Error; one that cannot be fitted on the images is one too if it is the only one, else it says why in
-// problem().
+// The scores of these names in order; "all" means all scores whose needs are met. The detector's own score is
+// returned as it was saved. A single forward pass over the training images serves all others. A score whose
+// needs are not met is an Error. A score that cannot be fitted on the images is an Error if it is the only
+// one; otherwise it gives the reason in problem().
 std::vector<std::shared_ptr<Score>> fit_scores(const std::vector<std::string>& names,
                                                const Detector& detector,
                                                const std::optional<IdImages>& images);

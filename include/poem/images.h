@@ -1,45 +1,69 @@
-// Labelled images, in memory or mapped from a file.
+// A set of images with labels and names, in memory or mapped from a file.
+//
+//   ImageSet photos = read_images("photos/");     // poem/read.h
+//   photos.pixels[photos.row(0)];                 // the first image, uint8 C×H×W
+//   photos.class_names[photos.labels[0].item<int64_t>()];
+//   photos.title(0);                              // "cat/1.png"
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include "poem/image_names.h"
 
 namespace poem {
 
-struct ImageSet {
-  std::string name;  // where it came from, for messages
-  // uint8 rows×C×H×W (float32 N×2×1×1 for the two-dimensional world): contiguous, but for a mapped file whose
-  // planes go column by column, H varying fastest. Image i of the set is row(i).
-  at::Tensor pixels;
-  at::Tensor labels;  // int64 N, each in 0 … class_names.size()−1; undefined where the source has none
-  std::vector<std::string> class_names;
-  std::vector<int64_t> left_out = {};  // ascending: rows of `pixels` that are no images of the set
-  // One per image, as a path below the source; empty where images have no names (arrays, drawn worlds).
-  ImageNames names = {};
+// The names of images in order, in one block of text, so that a million names take little more than their
+// letters.
+//
+//   ImageNames names;
+//   names.add("cat/1.png");
+//   names[0];                 // "cat/1.png", valid until the next add()
+//   names.select({0, 0});     // a copy: the names of images 0 and 0
+class ImageNames {
+ public:
+  void add(std::string_view name);
+  std::string_view operator[](int64_t image) const;
+  int64_t size() const { return static_cast<int64_t>(ends_.size()); }
+  bool empty() const { return ends_.empty(); }
+  ImageNames select(const std::vector<int64_t>& images) const;  // empty if there are no names
 
-  int64_t size() const { return pixels.size(0) - static_cast<int64_t>(left_out.size()); }
+ private:
+  std::string text_;
+  std::vector<size_t> ends_;  // where each name ends in text_; it begins where the previous one ends
+};
+
+struct ImageSet {
+  std::string name;  // where the images came from, for messages
+  // uint8 rows×C×H×W, RGB or grey; contiguous, except for a mapped file that stores its planes column by
+  // column. (The two-dimensional world has float32 N×2×1×1.) Image i of the set is row(i).
+  at::Tensor pixels;
+  at::Tensor labels;  // int64 N, each in 0 … class_names.size()−1; undefined if the source has none
+  std::vector<std::string> class_names;
+  std::vector<int64_t> left_out = {};  // ascending: rows of `pixels` that do not belong to the set
+  ImageNames names = {};  // one path per image, relative to the source; empty if the images have no names
+
+  int64_t size() const { return pixels.size(0) - static_cast<int64_t>(left_out.size()); }  // N
   int64_t channels() const { return pixels.size(1); }
   int64_t height() const { return pixels.size(2); }
   int64_t width() const { return pixels.size(3); }
   bool labelled() const { return labels.defined(); }
   int64_t row(int64_t image) const;        // of `pixels`
-  std::string title(int64_t image) const;  // its name, or its index where images have no names
+  std::string title(int64_t image) const;  // the image's name, or its index if the images have no names
 };
 
 // Where pixels lie while a GPU trains on them: in its memory if they fit, or always streamed to it.
 enum class ImagePlace { kAuto, kStream };
 
-// The images named, in this order, as a set of its own.
+// A copy of these images in this order.
 ImageSet subset(const ImageSet& images, const std::vector<int64_t>& indices);
 
-// Takes rows (ascending, each once) out of a set of which nothing was left out yet.
+// Removes rows (ascending, without repeats) from a set from which nothing was left out before. Copies no
+// pixels.
 void leave_out(ImageSet& images, std::vector<int64_t> rows);
 
-// An Error if the images have another number of channels than a network takes.
+// Throws an Error if the images do not have this number of channels.
 void check_channels(const ImageSet& images, int64_t channels);
 
 }  // namespace poem

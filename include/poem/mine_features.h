@@ -1,4 +1,4 @@
-// Posterior and selection for features from any network. This is what `poem mine` does.
+// Chooses outliers from features of any network: posterior, draw and selection, as `poem mine` does it.
 //
 //   const at::Tensor id = read_features("id.npy"), outliers = …, pool = …;
 //   MinedFeatures mined = mine_features(id, outliers, pool, 50000, seed, settings);
@@ -13,8 +13,8 @@
 
 namespace poem {
 
-// An n×m array of floats from an .npy file, or the array `features` of an .npz. `width` is the m that it must
-// have; 0 means any. Another shape or type, no rows, and values that are not finite are a poem::Error.
+// An n×m array of floats from an .npy file, or the array `features` of an .npz file. `width` is the required
+// m; 0 means any. Another shape or type, no rows, or a value that is not finite is an Error.
 at::Tensor read_features(const std::string& path, int64_t width = 0);
 
 struct MinedFeatures {
@@ -24,7 +24,7 @@ struct MinedFeatures {
   std::vector<int64_t> chosen;  // pool rows by descending boundary score −|wᵀφ|, ties by the smaller row
 };
 
-// n×m, of equal width; 0 < select ≤ rows of the pool.
+// All arrays are n×m floats with the same m; 0 < select ≤ rows of the pool.
 MinedFeatures mine_features(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool,
                             int64_t select, uint64_t seed, const PosteriorSettings& settings);
 

@@ -75,6 +75,11 @@ class Miner {
 std::unique_ptr<Miner> make_miner(const std::string& name);
 std::vector<std::string> miner_names();
 
+// Adds a miner of the caller's own: mining.miner then takes its name. A name that is taken is an Error.
+// Register before the first use and from one thread.
+using MinerFactory = std::function<std::unique_ptr<Miner>()>;
+void register_miner(const std::string& name, MinerFactory make);
+
 // The share of one class of outliers in the pool and in the mined set.
 struct ClassShare {
   std::string name;

@@ -1,5 +1,11 @@
 // A classifier in two halves: features φ(x), and logits from features. The input is raw pixels (0 … 255);
-// normalisation is part of the network, so an exported detector needs no other preprocessing.
+// normalisation is part of the network, so a detector needs no other preprocessing.
+//
+//   NetworkSpec spec;
+//   spec.name = "resnet18";
+//   std::unique_ptr<Network> network = make_network(spec, /*seed=*/7);
+//   network->train(false);
+//   at::Tensor logits = network->logits(network->features(images));   // n×C×H×W → n×classes
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -63,7 +69,7 @@ class Network {
   virtual ~Network() = default;
 
   // n×C×H×W, uint8 or float32, any H and W that the depth allows → float32, one row per image: φ(x), followed
-  // by what else logits() needs (only in net/density.cpp).
+  // by what else logits() needs (only with head "density").
   virtual at::Tensor features(const at::Tensor& images) = 0;
   // The result of features() → n×classes.
   virtual at::Tensor logits(const at::Tensor& features) = 0;

@@ -7,6 +7,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +49,7 @@ class Objective {
   virtual bool uses_outliers() const { return true; }   // false: it ignores the outliers of a batch
 
   // Must not wait for the device (no item(), no sizes that depend on values), because a step is recorded
-  // (train/replay.h). id_logits: n×outputs; labels: n int64; outlier_logits: k×outputs, where k may be 0;
+  // as a CUDA graph. id_logits: n×outputs; labels: n int64; outlier_logits: k×outputs, where k may be 0;
   // chance: k float32, uniform in [0, 1), for an objective that draws.
   virtual Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels,
                           const at::Tensor& outlier_logits, const at::Tensor& chance) const = 0;
@@ -61,10 +62,21 @@ ObjectiveSettings resolved(ObjectiveSettings settings);
 std::string published_score(const std::string& objective);
 std::vector<std::string> objective_names();
 
+// What an objective was published with.
+struct Published {
+  std::optional<double> beta = std::nullopt;  // ObjectiveSettings::beta; empty if the objective has no weight
+  std::string score = "";                     // empty if several are in use
+};
+
+// Adds an objective of the caller's own: objective.name then takes its name. A name that is taken is an
+// Error. Register before the first use and from one thread.
+using ObjectiveFactory = std::function<std::unique_ptr<Objective>(const ObjectiveSettings& settings)>;
+void register_objective(const std::string& name, ObjectiveFactory make, const Published& published = {});
+
 // The mean of a term's values, one per row; 0 if there are no rows.
 at::Tensor mean_of(const at::Tensor& values);
 
-// E(x) = −log Σ exp(logits), one a row.
+// E(x) = −log Σ exp(logits), one per row.
 at::Tensor energy(const at::Tensor& logits);
 
 }  // namespace poem

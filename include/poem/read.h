@@ -1,41 +1,50 @@
-// One door to every image source. The format is told by the path and the content:
-//   world:SET[:COUNT[:SEED]], world2d:SET[:COUNT[:SEED]]   drawn, nothing on disk (world/world.h)
-//   CIFAR .bin files or their folder, TinyImages' .bin, SVHN .mat, .npy, .npz (also folders of
-//   downsampled-ImageNet batches), PNG sprites of CIFAR, JPEG, PNG, WebP and BMP images: one, a folder or a
-//   .zip / .tar / .tar.gz / .tar.xz of them, .poem packed files
-// and #KEY=VALUE behind it takes part of it (readers/source.h).
+// Reads images from any source that poem understands.
+//
+//   ReadOptions options;
+//   options.size = 32;
+//   ImageSet photos = read_images("photos/", options);
+//
+// A source is one of these; the path and the content decide which:
+//   - a JPEG, PNG, WebP or BMP image; a folder of images; a .zip, .tar, .tar.gz or .tar.xz of images
+//   - CIFAR's .bin files or their folder, PNG sprites of CIFAR, TinyImages' .bin, SVHN's .mat
+//   - .npy and .npz arrays, also folders of downsampled ImageNet's batches
+//   - packed files (.poem), which pack_images() writes
+//   - world:SET[:COUNT[:SEED]] and world2d:SET[:COUNT[:SEED]], which are drawn and need no file
+//   - what a registered reader accepts (poem/reader.h)
+// #KEY=VALUE after it takes a part: "photos/#count=1000". docs/data.md lists the keys.
 #pragma once
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "poem/images.h"
 
 namespace poem {
 
 struct ReadOptions {
-  int64_t size = 0;  // side of the square images wanted: shorter side resized, then centre crop; 0 keeps the
-                     // source's own size, which must then be the same for all
-  bool skip_bad = false;     // leave out images that cannot be decoded (each is named in a warning)
-  std::string folder = "";   // where relative paths start; empty: the current folder
-  bool every_class = false;  // images to train on: an Error if they have no labels, or a class folder has no
-                             // image; without it, such a folder is named in a warning
+  // The side of the images in pixels: the shorter side is resized to it, then the centre is cut out. 0 keeps
+  // the source's own size, which must then be the same for all images.
+  int64_t size = 0;
+  bool skip_bad = false;    // leave out images that cannot be decoded, with a warning for each
+  std::string folder = "";  // where relative paths start; empty: the current folder
+  // For images to train on: images without labels and a class folder without images are an Error. false: such
+  // a folder is only named in a warning.
+  bool every_class = false;
 };
 
 ImageSet read_images(const std::string& source, const ReadOptions& options = {});
 
-// What read_images() would return, but for the pixels, which are zeros that take no memory: for counts, shape
-// and labels. Of NumPy's files only headers and labels are read.
+// Like read_images(), but all pixels are zeros that take no memory: for counts, shape and labels. Reads only
+// headers where they are enough.
 ImageSet outline_images(const std::string& source, const ReadOptions& options = {});
 
-// Throws what read_images() would throw before it reads the first image: a mistyped source, a path that is
-// not there, an unknown format.
+// Throws the Errors that read_images() would throw before it reads the first image: a mistyped source, a path
+// that does not exist, an unknown format.
 void check_source(const std::string& source, const ReadOptions& options = {});
 
-// Whether the pixels stay in the file: a packed one, or TinyImages.
+// Whether the pixels stay in the file, because read_images() maps it: packed files and TinyImages.
 bool is_mapped(const std::string& source, const ReadOptions& options = {});
 
-// Writes `source` as one packed file without ever holding all of it in memory; returns the number of images.
+// Writes the images of `source` to a packed file `out` (NAME.poem), block by block, and returns their number.
 int64_t pack_images(const std::string& source, const std::string& out, const ReadOptions& options);
 
 }  // namespace poem

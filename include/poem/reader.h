@@ -1,19 +1,17 @@
-// What a reader of one image format is, for the files behind poem/read.h. A reader hands its images on in
-// blocks and returns the labels when all have passed, so that nobody has to hold a whole source.
+// A reader understands one image format. read_images() and everything else in poem/read.h then accept it. A
+// reader passes its images on in blocks and returns the labels at the end, so that a large source never has
+// to be in memory as a whole.
 //
 //   Labels visit_mine(const std::string& path, const ReadOptions&, const Sink& sink) {
-//     sink(pixels);  // uint8 n×C×H×W, as often as there are blocks
+//     sink(pixels);  // uint8 n×C×H×W, once per block
 //     return {labels, {"cat", "dog"}};
 //   }
-//   extern const Reader my_reader = {"mine (.mine)", accepts_mine, visit_mine};  // listed in read.cpp
-//
-// A reader of files that hold pixels as an ImageSet has them maps them instead, so that nobody has to read
-// them.
+//   register_reader({"mine (.mine)", accepts_mine, visit_mine});
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,59 +19,44 @@
 
 namespace poem {
 
+// Takes a block of images: uint8 n×C×H×W, contiguous. All blocks of a source have the same C; H and W may
+// differ between blocks if ReadOptions::size is set, because the caller resizes them.
 using Sink = std::function<void(const at::Tensor& pixels)>;
 
 struct Labels {
-  at::Tensor labels;  // int64, one per image that went to the sink; undefined where the source has none
+  at::Tensor labels;  // int64, one per image that went to the sink; undefined if the source has none
   std::vector<std::string> class_names;
-  ImageNames names = {};  // likewise one per image, as ImageSet has them; empty where images have no names
+  ImageNames names = {};  // one per image that went to the sink; empty if the images have no names
 };
 
-// Which of `count` images with these labels are meant: their rows, ascending.
+// Decides which images are wanted: from the count and the labels of all images, their rows in ascending
+// order.
 using Choose = std::function<std::vector<int64_t>(int64_t count, const Labels& labels)>;
 
-// What a source holds, as far as its headers tell.
+// What the headers of a source say.
 struct Outline {
   int64_t count = 0;
-  std::vector<int64_t> shape;  // of every image: C, H, W; empty where they differ
+  std::vector<int64_t> shape;  // C, H, W of every image; empty if the images differ in shape
   Labels labels;               // of all images
 };
 
 struct Reader {
-  const char* kind;                          // for the list of known formats
-  bool (*accepts)(const std::string& path);  // by name and kind of the path; it exists
+  const char* kind;  // a literal for the list of known formats: "mine (.mine)"
+  // Whether the path, which exists, is of this format; by its name, or its content if that is quick.
+  bool (*accepts)(const std::string& path);
+  // Reads all images.
   Labels (*visit)(const std::string& path, const ReadOptions& options, const Sink& sink);
-  ImageSet (*map)(const std::string& path) = nullptr;  // instead of `visit`
-  // Beside `visit`, where images and labels are known before anything is decoded: only the rows chosen.
+  // Instead of `visit`, for files that store pixels as an ImageSet has them: maps the file.
+  ImageSet (*map)(const std::string& path) = nullptr;
+  // Optional: reads only the chosen images, if all labels are known before an image is decoded.
   Labels (*visit_part)(const std::string& path, const ReadOptions& options, const Choose& choose,
                        const Sink& sink) = nullptr;
-  // Beside `visit`, where headers tell all but the pixels.
+  // Optional: everything but the pixels, if headers contain it.
   Outline (*outline)(const std::string& path) = nullptr;
 };
 
-// ---- what several readers need --------------------------------------------------------------------------
-
-// Hands `pixels` (uint8 n×C×H×W, any strides) on in contiguous blocks of a few MiB, with a progress bar; ends
-// on Ctrl-C.
-void visit_in_blocks(const at::Tensor& pixels, const Sink& sink);
-void visit_in_blocks(const ImageSet& images, const Sink& sink);
-
-std::vector<std::string> number_names(int64_t count, int64_t first = 0);  // "0", "1", …
-
-// The lines of a file of class names, or plain numbers where there is no such file. Not `count` names: Error.
-std::vector<std::string> read_class_names(const std::string& path, int64_t count);
-
-// Throws an Error that names the first label outside low … high.
-void check_labels(const std::string& where, const at::Tensor& labels, int64_t low, int64_t high);
-
-// The number of a file named prefix + digits + suffix; none of one named otherwise.
-std::optional<int64_t> number_in(const std::string& name, const std::string& prefix,
-                                 const std::string& suffix);
-
-// Files of `folder` named prefix + digits + suffix, by ascending number.
-std::vector<std::string> numbered_files(const std::string& folder, const std::string& prefix,
-                                        const std::string& suffix);
-
-bool has_extension(const std::string& path, const std::string& extension);  // any case, with its dot
+// Adds a reader of the caller's own. It is asked before poem's readers, so it may also replace one of them. A
+// kind that is taken is an Error. Register before the first use and from one thread.
+void register_reader(const Reader& reader);
 
 }  // namespace poem

@@ -1,15 +1,17 @@
-// What ranks test inputs: higher means ID. A score is fitted once, on ID training data alone, and then scores
-// batches of anything.
+// A score ranks test inputs: the higher, the more likely the input is ID. A score is fitted once, on ID
+// training data alone. After that it scores batches of any inputs.
 //
-//   std::unique_ptr<Score> knn = make_score("knn");
-//   knn->fit(training);                      // does nothing where !needs("knn", kFitted)
-//   at::Tensor scores = (*knn)(batch);       // float32, one a row
+//   std::unique_ptr<Score> knn = make_fitted_score("knn", training, /*only=*/true);
+//   at::Tensor scores = (*knn)(batch);   // float32, one per row
 //
-// A new score is one file in detect/scores/ and two lines in score.cpp: docs/extending.md.
+// docs/extending.md shows how to add a score.
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,18 +22,18 @@
 namespace poem {
 
 class Network;
-struct TensorFile;
+struct TensorFile;  // internal: a score need not know more of it
 
-// What a network says of n inputs. float32 on the CPU, but for the pixels.
+// What a network computes from n inputs. All tensors are float32 on the CPU, except `pixels`.
 struct Batch {
-  at::Tensor logits;    // n×K, of the classes
-  at::Tensor rejects;   // n×R, logits of outputs beyond the classes; R is 0 for most networks
-  at::Tensor features;  // n×m, φ(x)
-  at::Tensor pixels;    // n×C×H×W on the network's device; not defined where only features are known
-  Network* network = nullptr;  // the same, in eval mode
+  at::Tensor logits;           // n×K, of the classes
+  at::Tensor rejects;          // n×R, logits of outputs beyond the classes; R is 0 for most networks
+  at::Tensor features;         // n×m, φ(x)
+  at::Tensor pixels;           // n×C×H×W on the network's device; undefined if only features are known
+  Network* network = nullptr;  // in eval mode; null if only features are known
 };
 
-// The linear last layer: logits = features · weightᵀ + bias, of the K classes.
+// The network's last layer if it is linear: logits = features · weightᵀ + bias, of the K classes.
 struct Head {
   at::Tensor weight, bias;  // K×m and K, float32 on the CPU
 
@@ -40,29 +42,37 @@ struct Head {
 
 // What scores are fitted on: ID data only.
 struct Training {
-  at::Tensor features, labels;  // of the training inputs: float32 N×m and int64 N; only for kTraining
-  Head head;                    // not defined where the last layer is not linear
+  at::Tensor features, labels;  // of the training inputs: float32 N×m and int64 N; only with kTraining
+  Head head;                    // undefined if the last layer is not linear
   int64_t classes = 0;
-  Network* network = nullptr;  // null where only features are known; what follows is then empty
-  ImageSet images, held_out;   // those trained on, and ID images that were not
-  int64_t size = 0;            // side of the network's input
+  // From here on empty if only features are known.
+  Network* network = nullptr;
+  ImageSet images, held_out;  // ID images that the network was trained on, and ID images that it was not
+  int64_t size = 0;           // side of the network's input in pixels
+};
+
+// Thrown by Score::fit() if the score cannot be fitted on the data: "all features are equal".
+struct Unfit : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 class Score {
  public:
   virtual ~Score() = default;
   const std::string& name() const { return name_; }
-  const std::string& problem() const { return problem_; }  // why it could not be fitted; it then scores NaN
+  const std::string& problem() const {
+    return problem_;
+  }  // why it could not be fitted; all scores are then NaN
 
-  virtual void fit(const Training&) {
-  }  // throws Unfit (detect/fit_checks.h) where the data means nothing to it
-  virtual at::Tensor operator()(const Batch& batch) const = 0;  // float32 n
+  virtual void fit(const Training&) {}                          // may throw Unfit
+  virtual at::Tensor operator()(const Batch& batch) const = 0;  // float32, n
 
-  // What fit() found, to and from a file, under a prefix.
+  // Writes what fit() found to a detector's file and reads it, each tensor of state() as `prefix` + its name.
   void store(TensorFile& file, const std::string& prefix);
   virtual void load(const TensorFile& file, const std::string& prefix);
 
  protected:
+  // The tensors that fit() sets, by name. They are saved with the detector.
   using State = std::vector<std::pair<std::string, at::Tensor*>>;
   virtual State state() { return {}; }
 
@@ -72,40 +82,46 @@ class Score {
   std::string name_, problem_;
 };
 
-// What a score cannot do without, beside logits and features.
+// What a score needs in addition to the network's outputs and features. Needs are added with |.
 enum Need : unsigned {
   kNothing = 0,
   kTraining = 1,  // fit(): features and labels of ID training inputs
-  kNetwork = 2,   // the network itself and pixels: gradients or layers
+  kNetwork = 2,   // the network itself and pixels, for gradients or inner layers
   kHeldOut = 4,   // fit(): ID images that were not trained on
   kRejects = 8,   // outputs beyond the classes
-  kClasses = 16,  // outputs for the classes, which a contrastive network has not
-  kLinear = 32,   // that they are linear in the features
-  kHead = 64,     // fit(): W and b of that layer
+  kClasses = 16,  // outputs for the classes; a contrastive network has none
+  kLinear = 32,   // class outputs that are linear in the features
+  kHead = 64,     // fit(): weight and bias of that linear layer
 };
 
-constexpr unsigned kImages = kTraining | kHeldOut;  // Needs of scores that ID images must be read for
-constexpr unsigned kFitted = kImages | kHead;       // Needs of scores that must be fitted
+constexpr unsigned kImages = kTraining | kHeldOut;  // a score with one of these needs ID images
+constexpr unsigned kFitted = kImages | kHead;       // a score with one of these must be fitted
 
-// An unknown name is an Error that lists the known ones.
+// A score that is not fitted yet. An unknown name is an Error that lists the known ones.
 std::unique_ptr<Score> make_score(const std::string& name);
+
+// A fitted score. If the score cannot be fitted on the data, `only` decides: true throws UnfitScore; false
+// returns a score that gives the reason in problem().
 struct UnfitScore : Error {
   using Error::Error;
 };
-
-// Fitted on the data. If that means nothing to the score: an UnfitScore where it is the only one asked for,
-// else a score that says why in problem().
 std::unique_ptr<Score> make_fitted_score(const std::string& name, const Training& training, bool only);
-bool needs(const std::string& name, unsigned any_of);
+
+bool needs(const std::string& name, unsigned any_of);  // whether the score has at least one of these Needs
 std::vector<std::string> score_names();
 
-// The names, each once; "all" stands for every score that needs no more than `available`, a sum of Needs. A
-// score that needs what is not available and an unknown name are an Error, the latter with a list of what is
-// available. The score `fitted` needs nothing any more.
+// Adds a score of the caller's own: `score` in a config then takes its name. `needs` is a sum of Needs. A
+// name that is taken is an Error. Register before the first use and from one thread.
+using ScoreFactory = std::function<std::unique_ptr<Score>()>;
+void register_score(const std::string& name, ScoreFactory make, unsigned needs);
+
+// The names without repeats; "all" stands for every score that needs no more than `available`, a sum of
+// Needs. An unknown name is an Error, and so is a score that needs more. The score `fitted` is fitted already
+// and needs nothing.
 std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
                                        const std::string& fitted = "");
 
-// A tensor of scores, float32 as they are, and float64 as the metrics take them.
+// A tensor of scores as a vector.
 std::vector<float> to_floats(const at::Tensor& scores);
 std::vector<double> to_doubles(const at::Tensor& scores);
 

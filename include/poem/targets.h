@@ -1,4 +1,4 @@
-// Target logits of the regression: −t for ID and +t for outliers, plus noise N(0, σ²).
+// Target logits of the posterior's regression: −t for ID and +t for outliers, plus noise N(0, σ²).
 //
 //   at::Tensor y = target_logits(settings, seed, epoch, Side::kOutlier, 0, rows);
 //

@@ -1,8 +1,15 @@
-// The run folder: config.yaml, metrics.jsonl, events for TensorBoard, checkpoint/, detector.safetensors,
-// results.json, results.csv, scores/ and gallery/ (docs/run-folder.md). Killed at any moment, a run resumes
-// to the same result.
+// Trains detectors. A training is a run: a folder with the config, figures of every epoch, a checkpoint, the
+// detector and its results (docs/run-folder.md). A run that was killed at any moment resumes to the same
+// result.
+//
+//   const Config config = read_config("my.yaml", {"train.epochs=10"});
+//   const RunOutcome outcome = start_run(config, "runs/mine", /*force=*/false, pick_device("auto"));
+//   if (outcome.results) std::cout << to_table(*outcome.results);
+//   const Detector detector = Detector::load(detector_path("runs/mine"));
+//
+// Calls block until the training has ended. They log progress through spdlog's default logger.
 #pragma once
-#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <optional>
 #include <string>
@@ -15,34 +22,26 @@
 namespace poem {
 
 struct RunOutcome {
-  bool finished;                   // false: interrupted, the checkpoint is in the middle of an epoch
-  std::optional<Results> results;  // where the config names test sets
+  bool finished;                   // false: a signal that the program caught ended it; resume_run() goes on
+  std::optional<Results> results;  // if the config names test sets
 };
 
-// What of a config cannot be trained on this device and can be told before an image is read, which may take
-// minutes: an Error.
-void check_startable(const Config& config, at::Device device);
+// Starts a run in a new folder. A folder that exists is an Error, unless `force` is true and it contains a
+// run and nothing else: it is then replaced once all inputs were read. An Error before the first checkpoint
+// leaves no folder behind.
+RunOutcome start_run(const Config& config, const std::string& folder, bool force, c10::Device device);
 
-// Whether start_run() may have the folder: an Error if not. Touches nothing.
-void check_run_folder(const std::string& folder, bool force);
+// Continues from the last checkpoint, or from the beginning if there is none yet. A finished run is only
+// evaluated again. A folder that is not a run is an Error. `set` assigns keys of the config as "KEY=VALUE";
+// only train.epochs, train.evaluate_every, threshold.tpr and data.folder can change. With more train.epochs a
+// finished run continues, too, and its detector and results are replaced.
+RunOutcome resume_run(const std::string& folder, c10::Device device,
+                      const std::vector<std::string>& set = {});
 
-// All that start_run() would stumble over before it trains, images included: an Error. Leaves nothing behind.
-void rehearse_run(const Config& config, at::Device device);
-
-// Starts a run in a new folder; an existing one is an Error unless `force`, which replaces a run but nothing
-// else, and only once all inputs are read. An Error before the first checkpoint leaves no folder behind.
-RunOutcome start_run(const Config& config, const std::string& folder, bool force, at::Device device);
-
-// Goes on from the last checkpoint, or from the start if there is none yet. A folder that is no run, or one
-// of another format, is an Error. A finished run is only evaluated again. `set` changes keys of the config as
-// --set does: those of changeable_keys() (train/checkpoint.h), any other is an Error. With more train.epochs
-// a finished run goes on too; detector and results are then made anew.
-RunOutcome resume_run(const std::string& folder, at::Device device, const std::vector<std::string>& set = {});
-
-// The detector of a finished run; also accepts the file itself.
+// The path of a finished run's detector. The path of the file itself is also accepted.
 std::string detector_path(const std::string& run_or_file);
 
-// The ID images of a run, for fitting scores: read again as its config says.
+// The ID images of a run, read again as its config says. Scores are fitted on them (poem/fit.h).
 IdImages load_id_images(const std::string& run);
 
 }  // namespace poem

@@ -1,6 +1,10 @@
-// The version of this build, as in "0.1.0".
+// The version of the library.
+//
+//   std::puts(poem::version());   // "0.1.0"
 #pragma once
 
 namespace poem {
-const char* version();
-}
+
+const char* version();  // MAJOR.MINOR.PATCH
+
+}  // namespace poem

@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #endif
 
 namespace poem {
@@ -177,7 +177,7 @@ void fetch_file(const KnownFile& file, const std::string& folder) {
   const std::string path = (fs::path(folder) / file.name).string(), part = path + ".part";
   if (fs::exists(path)) {
     const std::string fault = fault_of(file, path);
-    if (!fault.empty()) throw Error(path, fault, "remove it, or choose another folder with --out");
+    if (!fault.empty()) throw Error(path, fault, "remove it, or choose another folder with option out");
     spdlog::info("{} exists already", path);
     return;
   }
@@ -194,8 +194,7 @@ void fetch_file(const KnownFile& file, const std::string& folder) {
     tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", url, reason);
   }
   if (bytes_of(part) == 0) fs::remove(part);
-  throw Error(path, "could not be downloaded: " + tried,
-              "try later, or name another source with --source URL");
+  throw Error(path, "could not be downloaded: " + tried, "try later, or name another one with option source");
 }
 
 #else

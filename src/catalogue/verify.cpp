@@ -13,7 +13,7 @@
 #include <set>
 
 #include "core/checksum.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "core/text.h"
 #include "poem/error.h"
 #include "readers/decode.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "poem/config.h"
+#include "train/config_keys.h"
 
 namespace poem {
 

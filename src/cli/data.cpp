@@ -6,7 +6,7 @@
 #include "catalogue/manifest.h"
 #include "catalogue/verify.h"
 #include "cli/commands.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "poem/error.h"
 
 namespace poem {

@@ -7,15 +7,17 @@
 
 #include "cli/commands.h"
 #include "core/file.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "core/text_table.h"
 #include "poem/error.h"
 #include "poem/evaluate.h"
+#include "poem/runtime.h"
 #include "poem/training.h"
 #include "report/comparison.h"
 #include "report/run_report.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
+#include "train/run_checks.h"
 #include "train/run_folder.h"
 
 namespace poem {
@@ -60,7 +62,7 @@ struct Plan {
 Plan make_plan(const Method& method, const Options& options, const std::string& config_path) {
   std::vector<std::string> set = options.set;
   set.insert(set.end(), method.set.begin(), method.set.end());
-  const Config config = read_config(config_path, set);
+  const Config config = read_config(config_path, set, "--set");
   const std::string folder = options.out + "/" + method.folder, there = RunFolder(folder).config;
   const bool resumes =
       !options.force && fs::exists(there) && config_text(read_config(there, {})) == config_text(config);
@@ -107,7 +109,7 @@ void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
   catch_interrupts();
   const std::string config_path = options.config.empty() ? find_config() : options.config;
-  const Config config = read_config(config_path, options.set);
+  const Config config = read_config(config_path, options.set, "--set");
   if (config.data.test.empty())
     throw Error(config_path, "data.test is empty", "name the ID test images to compare on");
   const std::vector<Plan> plans = make_plans(options, config_path, device);

@@ -9,15 +9,17 @@
 
 #include "cli/commands.h"
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/output_files.h"
-#include "core/runtime.h"
 #include "core/text.h"
+#include "detect/results_output.h"
 #include "detect/scores_csv.h"
 #include "poem/error.h"
 #include "poem/evaluate.h"
 #include "poem/fit.h"
 #include "poem/random.h"
 #include "poem/read.h"
+#include "poem/runtime.h"
 #include "poem/training.h"
 #include "train/data.h"
 #include "train/run_folder.h"
@@ -104,7 +106,7 @@ void check_scores(const Options& options, const std::string& path, const Detecto
   try {
     choose_scores(options.score, available(detector, id_images), detector.score->name());
   } catch (const Error& e) {
-    throw Error(path, e.what());
+    throw e.within(path);
   }
 }
 

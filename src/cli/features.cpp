@@ -4,11 +4,12 @@
 #include <filesystem>
 
 #include "cli/commands.h"
+#include "core/interrupts.h"
 #include "core/output_files.h"
-#include "core/runtime.h"
 #include "detect/features.h"
 #include "poem/error.h"
 #include "poem/read.h"
+#include "poem/runtime.h"
 #include "poem/training.h"
 
 namespace poem {

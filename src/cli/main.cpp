@@ -9,16 +9,17 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <regex>
 #include <system_error>
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
+#include "core/interrupts.h"
 #include "core/memory.h"
-#include "core/progress.h"
-#include "core/runtime.h"
 #include "core/terminal.h"
 #include "core/text.h"
 #include "poem/error.h"
+#include "poem/runtime.h"
 #include "poem/version.h"
 
 namespace poem {
@@ -101,16 +102,32 @@ std::vector<std::string> option_names(const CLI::App* command) {
   return names;
 }
 
+// The subcommand that was given, or that of a subcommand.
+const CLI::App* given_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return command;
+}
+
+// The library names what its caller can set as "option NAME". Here that is a flag, if the command has it.
+std::string with_flags(std::string remedy, const std::vector<std::string>& flags) {
+  for (const std::string& flag : flags) {
+    std::string name = flag.substr(2);
+    std::replace(name.begin(), name.end(), '-', '_');
+    remedy = std::regex_replace(remedy, std::regex("\\boption " + name + "\\b"), flag);
+  }
+  return std::regex_replace(remedy, std::regex("resume the run "),
+                            "resume the run with: poem train --resume ");
+}
+
 // CLI11 reports unknown options last, after options that are missing because they were mistyped. Name the
 // unknown one first.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* command = &app;
-  std::string help = "see poem";
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    help += " " + command->get_name();
-  }
-  help += " --help";
+  const CLI::App* command = given_command(app);
+  std::string help = " --help";
+  for (const CLI::App* part = command; part != nullptr; part = part->get_parent())
+    help = " " + part->get_name() + help;
+  help = "see" + help;
   std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
   unknown.erase(std::remove(unknown.begin(), unknown.end(), "--"), unknown.end());
   if (unknown.empty()) return fmt::format("{} ({})", error.what(), help);
@@ -155,6 +172,7 @@ int run(int argc, char** argv) {
   app.footer("poem COMMAND --help describes a command and gives examples.");
   app.parse_complete_callback([&] {
     poem::set_up_logging(common.quiet);
+    poem::show_progress(!common.quiet);
     poem::set_up_runtime(common.threads);
   });
   add_commands(app, common);
@@ -164,6 +182,8 @@ int run(int argc, char** argv) {
     return app.exit(e);  // --help, --version
   } catch (const CLI::ParseError& e) {
     return fail(kUserError, explain(app, e));
+  } catch (const poem::Error& e) {
+    throw poem::Error(e.where(), e.problem(), with_flags(e.remedy(), option_names(given_command(app))));
   }
   flush_output();
   return kDone;

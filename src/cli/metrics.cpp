@@ -7,8 +7,8 @@
 #include "cli/commands.h"
 #include "core/named_path.h"
 #include "core/scores_file.h"
+#include "detect/results_output.h"
 #include "poem/balance.h"
-#include "poem/results.h"
 
 namespace poem {
 namespace {

@@ -71,7 +71,7 @@ MinedFeatures mine(const Options& options, const at::Tensor& id, const at::Tenso
   try {
     return mine_features(id, outliers, pool, options.select, options.seed, settings);
   } catch (const Error& e) {
-    throw Error(listed({options.id, options.outliers, options.pool}), e.what());
+    throw e.within(listed({options.id, options.outliers, options.pool}));
   }
 }
 

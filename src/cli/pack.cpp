@@ -3,7 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "poem/read.h"
 #include "readers/packed.h"
 

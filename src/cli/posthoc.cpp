@@ -10,14 +10,14 @@
 
 #include "cli/commands.h"
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/npy.h"
 #include "core/output_files.h"
-#include "core/runtime.h"
 #include "core/text.h"
 #include "detect/posthoc.h"
+#include "detect/results_output.h"
 #include "poem/balance.h"
 #include "poem/error.h"
-#include "poem/results.h"
 
 namespace poem {
 namespace {

@@ -8,7 +8,9 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
+#include "core/interrupts.h"
 #include "core/runtime.h"
+#include "core/terminal.h"
 #include "poem/error.h"
 #include "report/study_report.h"
 #include "study/study_run.h"

@@ -5,7 +5,8 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "core/file.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
+#include "core/terminal.h"
 #include "report/theory_report.h"
 
 namespace poem {

@@ -4,7 +4,8 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "core/file.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
+#include "poem/runtime.h"
 #include "report/toy_report.h"
 
 namespace poem {

@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "cli/commands.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "core/text.h"
+#include "detect/results_output.h"
 #include "poem/error.h"
+#include "poem/runtime.h"
 #include "poem/training.h"
 #include "report/run_report.h"
 #include "study/study.h"
@@ -58,7 +60,7 @@ void run(const Options& options, const CommonOptions& common) {
                   "run it with: poem study " + shell_quoted(options.config));
     }
     folder = options.out.empty() ? default_folder(options.config) : options.out;
-    const Config config = read_config(options.config, options.set);
+    const Config config = read_config(options.config, options.set, "--set");
     warn_of_leftovers(parse_config(options.config), config, options.set);
     outcome = start_run(config, folder, options.force, device);
   } else {

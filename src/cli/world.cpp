@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "core/file.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "poem/error.h"
 #include "readers/write_folder.h"
 #include "world/world.h"

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/error.h"
 #endif
 

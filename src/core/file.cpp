@@ -195,7 +195,7 @@ void check_output_folder(const std::string& path, bool force, const std::string&
     throw Error(path, fmt::format("exists and has no {}, so it is never replaced", mark),
                 "choose another folder");
   }
-  if (!force) throw Error(path, "exists already", "choose another folder, or --force to replace it");
+  if (!force) throw Error(path, "exists already", "choose another folder, or replace it with option force");
 }
 
 void make_output_folder(const std::string& path) {

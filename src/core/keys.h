@@ -50,7 +50,7 @@ void read_yaml_key(const Key& key, const std::string& path);  // only this key, 
 void read_yaml_text(const std::vector<Key>& keys, const std::string& text, const std::string& where);
 // "a.b=value", value in YAML.
 void set_key(const std::vector<Key>& keys, const std::string& assignment,
-             const std::string& given_to = "--set");
+             const std::string& given_to = "set");
 
 std::string value_text(const Key& key);    // as YAML
 std::string allowed_text(const Key& key);  // "1 … 100", "he, authors", ""

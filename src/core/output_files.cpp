@@ -24,7 +24,7 @@ std::string staged(const std::string& path) { return path + ".part"; }
 void check_output_file(const std::string& path, bool force) {
   if (fs::is_directory(path)) throw Error(path, "is a folder", "name a file");
   if (fs::exists(path) && !force) {
-    throw Error(path, "exists already", "choose another name, or --force to replace it");
+    throw Error(path, "exists already", "choose another name, or replace it with option force");
   }
   const std::string parent = fs::absolute(path).parent_path().string();
   if (fs::is_regular_file(parent))
@@ -59,9 +59,8 @@ void OutputFiles::write(const std::string& path,
   try {
     fill(place);
   } catch (const Error& error) {
-    const std::string message = error.what(), start = place + ": ";
-    if (message.rfind(start, 0) != 0) throw;
-    throw Error(path, message.substr(start.size()));
+    if (error.where() != place) throw;
+    throw Error(path, error.problem(), error.remedy());
   }
 }
 

@@ -9,26 +9,28 @@
 #include <cstdio>
 #include <mutex>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "core/terminal.h"
+#include "poem/runtime.h"
 
 namespace poem {
 namespace {
 
 Job* current_job = nullptr;  // there is only one, like the terminal
+bool switched_on = false;
 
-// Lines on stderr. On a terminal a line replaces the progress view, which is drawn again below it.
+bool shows_progress() { return switched_on && terminal(STDERR_FILENO).live; }
+
+// Lines on stderr. A line replaces the progress view, which is drawn again below it.
 class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     const Terminal where = terminal(STDERR_FILENO);
     std::string text(message.payload.data(), message.payload.size());
     if (message.level >= spdlog::level::warn) text = styled(text, Style::kYellow, where);
-    std::fputs(((where.live ? kWipe : "") + text + "\n").c_str(), stderr);
+    std::fputs(((shows_progress() ? kWipe : "") + text + "\n").c_str(), stderr);
   }
   void flush_() override { std::fflush(stderr); }
 };
-
-bool shows_progress() { return terminal(STDERR_FILENO).live && spdlog::should_log(spdlog::level::info); }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -55,6 +57,8 @@ std::vector<LinePart> figure_parts(const std::string& figures) {
 }
 
 }  // namespace
+
+void show_progress(bool on) { switched_on = on; }
 
 void set_up_logging(bool quiet) {
   auto logger = std::make_shared<spdlog::logger>("poem", std::make_shared<StderrSink>());

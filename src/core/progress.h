@@ -1,5 +1,6 @@
-// Progress bars with rate and time left. Drawn on a terminal only; elsewhere the log line per epoch must do.
+// Progress bars with rate and time left. A program switches them on; they are drawn on a terminal only.
 //
+//   show_progress(true);                           // once, in main() (poem/runtime.h)
 //   Job job("epoch", 2, 12);                       // two of twelve are complete
 //   Progress bar("training", batches, "batches");
 //   for (…) bar.advance(1, [&] { return "loss 0.41"; });
@@ -67,9 +68,6 @@ struct TimeLeft {
   double step, job;
 };
 TimeLeft time_left(double last, double ran, double bar, int64_t later);
-
-// Logging through spdlog: plain lines on stderr. `quiet` leaves only warnings, and hides progress bars too.
-void set_up_logging(bool quiet);
 
 // "3 days 7 h", "2 h 05 min", "3 min 20 s", "4.2 s".
 std::string duration_text(double seconds);

@@ -1,8 +1,16 @@
-// Things that are chosen by name: a table of (name, what it stands for).
+// Things that are chosen by name: a table of (name, what it stands for). Entries of poem's own come first; a
+// program may add others.
 //
-//   const Registry<Miner* (*)()> kMiners("mining.miner", {{"random", make_random}, {"thompson",
-//   make_thompson}}); auto* miner = kMiners.find("random")();
+//   Registry<MinerFactory>& miners() {
+//     static Registry<MinerFactory> miners("mining.miner", {{"random", make_random_miner}, …});
+//     return miners;
+//   }
+//   miners().add("nearest", make_nearest);
+//   std::unique_ptr<Miner> miner = miners().find("random")();
+//
+// A registry lives inside a function, so that it is there before whoever adds to it.
 #pragma once
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +25,15 @@ class Registry {
  public:
   Registry(std::string key, std::vector<std::pair<std::string, Value>> entries)
       : key_(std::move(key)), entries_(std::move(entries)) {}
+
+  // A name that is taken is an Error. Not to be called while another thread uses the registry.
+  void add(const std::string& name, Value value) {
+    const std::vector<std::string> taken = names();
+    if (name.empty()) throw Error(key_, "a registered name is empty", "choose a name");
+    if (std::find(taken.begin(), taken.end(), name) != taken.end())
+      throw Error(key_, "'" + name + "' is registered already", "choose another name");
+    entries_.emplace_back(name, std::move(value));
+  }
 
   // An Error that lists the known names if there is none like this.
   const Value& find(const std::string& name) const {

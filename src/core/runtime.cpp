@@ -6,14 +6,9 @@
 #include <malloc.h>
 #include <omp.h>
 #include <torch/version.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
-#include <cstring>
 
-#include "core/terminal.h"
 #include "poem/error.h"
 
 #ifdef POEM_HAS_CUDA
@@ -24,30 +19,6 @@ extern "C" void openblas_set_num_threads(int) __attribute__((weak));  // absent 
 #endif
 
 namespace poem {
-namespace {
-
-std::atomic<int> signal_seen{0};
-std::atomic<const char*> interrupt_lead{"\n"};  // wipes the progress view where there is one
-std::atomic<bool> interrupt_saves{false};
-
-const char* words_on(int signal, bool saves) {
-  if (signal == SIGINT) {
-    return saves ? "finishing this step and saving; Ctrl-C again quits without saving\n"
-                 : "stopping; Ctrl-C again quits at once\n";
-  }
-  return saves ? "asked to stop: finishing this step and saving; the same signal again quits without saving\n"
-               : "stopping; the same signal again quits at once\n";
-}
-
-void note_interrupt(int signal) {
-  signal_seen = signal;
-  std::signal(signal, SIG_DFL);
-  for (const char* text : {interrupt_lead.load(), words_on(signal, interrupt_saves)}) {
-    if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody reads it
-  }
-}
-
-}  // namespace
 
 int cores() { return std::max(omp_get_num_procs(), 1); }
 
@@ -78,14 +49,14 @@ c10::Device pick_device(const std::string& name) {
   const bool cuda = at::hasCUDA() && at::globalContext().hasCUDA();
   if (name == "cpu" || (name == "auto" && !cuda)) return c10::Device(c10::kCPU);
   if (name != "cuda" && name != "auto") {
-    throw Error("--device " + name, "is unknown", "known: auto, cpu and cuda");
+    throw Error("device " + name, "is unknown", "known: auto, cpu and cuda");
   }
   if (!cuda) {
 #ifdef POEM_HAS_CUDA
-    throw Error("--device cuda", "there is no GPU, or no driver for it", "use --device cpu");
+    throw Error("device cuda", "there is no GPU, or no driver for it", "use device cpu");
 #else
-    throw Error("--device cuda", "this poem was built with a LibTorch without CUDA",
-                "use --device cpu, or build with the preset cuda");
+    throw Error("device cuda", "this poem was built with a LibTorch without CUDA",
+                "use device cpu, or build with the preset cuda");
 #endif
   }
   return c10::Device(c10::kCUDA, 0);
@@ -100,28 +71,6 @@ bool has_bf16([[maybe_unused]] c10::Device device) {
 #else
   return false;
 #endif
-}
-
-void catch_interrupts() {
-  signal_seen = 0;
-  interrupt_lead = terminal(STDERR_FILENO).live ? kWipe : "\n";
-  for (const int signal : kInterrupts) {
-    struct sigaction before;
-    ::sigaction(signal, nullptr, &before);
-    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
-    std::signal(signal, note_interrupt);
-  }
-}
-
-SaveOnInterrupt::SaveOnInterrupt() { interrupt_saves = true; }
-SaveOnInterrupt::~SaveOnInterrupt() { interrupt_saves = false; }
-
-bool interrupted() { return signal_seen != 0; }
-
-int interrupt_signal() { return signal_seen; }
-
-void stop_if_interrupted() {
-  if (interrupted()) throw Interrupted();
 }
 
 }  // namespace poem

@@ -106,8 +106,7 @@ Calibration calibration_from(const json& j) {
 std::string remedy_for(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   if (!fs::exists(folder / "config.yaml")) return "copy it again";
-  return "copy it again, or write it again with: poem train --resume " +
-         shell_quoted(folder.empty() ? "." : folder.string());
+  return "copy it again, or resume the run " + shell_quoted(folder.empty() ? "." : folder.string());
 }
 
 // A network may have more outputs than there are classes, never fewer.
@@ -228,9 +227,8 @@ Detector Detector::load(const std::string& path) {
   } catch (const json::exception&) {
     throw Error(path, "its description is damaged: it is not JSON", remedy_for(path));
   } catch (const Error& e) {
-    const std::string what = e.what();
-    if (what.rfind(path, 0) == 0) throw;  // a tensor that does not fit names the file already
-    throw Error(path, "its description is damaged: " + what, remedy_for(path));
+    if (e.where() == path) throw;  // a tensor that does not fit names the file already
+    throw Error(path, std::string("its description is damaged: ") + e.what(), remedy_for(path));
   }
   detector.score->load(file, kScorePrefix);
   check_score_fits(detector, path);

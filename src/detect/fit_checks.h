@@ -5,14 +5,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <stdexcept>
+#include "poem/scores.h"
 
 namespace poem {
-
-// Why a score cannot be fitted on the data it was given.
-struct Unfit : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 // Features are n×m floats. Both throw Unfit.
 void check_varies(const at::Tensor& features);   // if all rows are the same up to float32's rounding

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "detect/fit_checks.h"
 
 namespace poem {

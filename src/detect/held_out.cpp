@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "detect/image_blocks.h"
 #include "detect/input_gradient.h"
 #include "poem/network.h"

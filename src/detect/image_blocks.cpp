@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/crops.h"
 
 namespace poem {

@@ -5,9 +5,9 @@
 
 #include "core/array_file.h"
 #include "core/finite.h"
+#include "core/interrupts.h"
 #include "core/npy.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/error.h"
 #include "poem/mine_features.h"
 

@@ -7,6 +7,7 @@
 
 #include "core/text.h"
 #include "core/text_table.h"
+#include "detect/results_output.h"
 #include "poem/error.h"
 #include "poem/scores.h"
 
@@ -273,6 +274,8 @@ std::string to_table(const Results& results, const Terminal& where) {
          threshold_table(results, where) + accuracy_line(results) + classes_table(results, where);
 }
 
+std::string to_table(const Results& results) { return to_table(results, Terminal()); }
+
 std::string to_table(const ScoreResults& results, const Terminal& where) {
   TextTable table = figures_table({});
   for (const auto& [score, figures] : results) table.rows.push_back(figures_row(score, figures.mean));
@@ -292,5 +295,7 @@ std::string to_table(const ScoreResults& results, const Terminal& where) {
   for (const auto& [score, figures] : results) text += threshold_table(figures, where);
   return text + accuracy_line(first) + classes_table(first, where);
 }
+
+std::string to_table(const ScoreResults& results) { return to_table(results, Terminal()); }
 
 }  // namespace poem

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include "core/registry.h"
 #include "core/safetensors.h"
@@ -34,35 +35,38 @@ std::unique_ptr<Score> make_vim();
 namespace {
 
 struct Entry {
-  std::unique_ptr<Score> (*make)();
+  ScoreFactory make;
   unsigned needs;
 };
 
 constexpr unsigned kOfHead = kClasses | kLinear | kHead;  // Needs of scores that use W and b
 
-const Registry<Entry> kScores("score", {
-                                           {"msp", {make_msp, kClasses}},
-                                           {"maxlogit", {make_maxlogit, kClasses}},
-                                           {"energy", {make_energy, kClasses | kLinear}},
-                                           {"mds", {make_mds, kTraining}},
-                                           {"rmds", {make_rmds, kTraining}},
-                                           {"knn", {make_knn, kTraining}},
-                                           {"react", {make_react, kTraining | kOfHead}},
-                                           {"dice", {make_dice, kTraining | kOfHead}},
-                                           {"ash", {make_ash, kOfHead}},
-                                           {"scale", {make_scale, kOfHead}},
-                                           {"vim", {make_vim, kTraining | kOfHead}},
-                                           {"gen", {make_gen, kClasses}},
-                                           {"fdbd", {make_fdbd, kTraining | kOfHead}},
-                                           {"ssd", {make_ssd, kTraining}},
-                                           {"reject", {make_reject, kRejects}},
-                                           {"odin", {make_odin, kClasses | kNetwork | kHeldOut}},
-                                           {"mahalanobis",
-                                            {make_mahalanobis, kClasses | kTraining | kNetwork | kHeldOut}},
-                                       });
+Registry<Entry>& scores() {
+  static Registry<Entry> scores(
+      "score", {
+                   {"msp", {make_msp, kClasses}},
+                   {"maxlogit", {make_maxlogit, kClasses}},
+                   {"energy", {make_energy, kClasses | kLinear}},
+                   {"mds", {make_mds, kTraining}},
+                   {"rmds", {make_rmds, kTraining}},
+                   {"knn", {make_knn, kTraining}},
+                   {"react", {make_react, kTraining | kOfHead}},
+                   {"dice", {make_dice, kTraining | kOfHead}},
+                   {"ash", {make_ash, kOfHead}},
+                   {"scale", {make_scale, kOfHead}},
+                   {"vim", {make_vim, kTraining | kOfHead}},
+                   {"gen", {make_gen, kClasses}},
+                   {"fdbd", {make_fdbd, kTraining | kOfHead}},
+                   {"ssd", {make_ssd, kTraining}},
+                   {"reject", {make_reject, kRejects}},
+                   {"odin", {make_odin, kClasses | kNetwork | kHeldOut}},
+                   {"mahalanobis", {make_mahalanobis, kClasses | kTraining | kNetwork | kHeldOut}},
+               });
+  return scores;
+}
 
 void check_needs(const std::string& name, unsigned available) {
-  const unsigned missing = kScores.find(name).needs & ~available;
+  const unsigned missing = scores().find(name).needs & ~available;
   const std::string where = "score '" + name + "'";
   if (missing & kClasses) {
     throw Error(where, "needs outputs for the classes, which this network does not have",
@@ -80,12 +84,13 @@ void check_needs(const std::string& name, unsigned available) {
     throw Error(where, "needs the network's gradients and layers, which saved features lack",
                 "use poem eval on a run or a detector");
   }
-  const char* find_images = "name the run's folder instead of the detector's file, or give --train PATH";
+  const char* find_images =
+      "name the run's folder instead of the detector's file, or give ID training images with option train";
   if (missing & kTraining) throw Error(where, "needs features of ID training images", find_images);
   if (missing & kHeldOut) {
     throw Error(where, "needs ID images that were not trained on",
                 available & kTraining
-                    ? "train with data.validation above 0, or give poem eval --train at least 20 images"
+                    ? "train with data.validation above 0, or give option train at least 20 images"
                     : find_images);
   }
 }
@@ -116,9 +121,14 @@ void Score::load(const TensorFile& file, const std::string& prefix) {
 }
 
 std::unique_ptr<Score> make_score(const std::string& name) {
-  std::unique_ptr<Score> score = kScores.find(name).make();
+  std::unique_ptr<Score> score = scores().find(name).make();
   score->name_ = name;
   return score;
+}
+
+void register_score(const std::string& name, ScoreFactory make, unsigned needs) {
+  if (name == "all") throw Error("score", "'all' means every score", "choose another name");
+  scores().add(name, {std::move(make), needs});
 }
 
 std::unique_ptr<Score> make_fitted_score(const std::string& name, const Training& training, bool only) {
@@ -138,16 +148,16 @@ std::unique_ptr<Score> make_fitted_score(const std::string& name, const Training
   return score;
 }
 
-bool needs(const std::string& name, unsigned any_of) { return kScores.find(name).needs & any_of; }
+bool needs(const std::string& name, unsigned any_of) { return scores().find(name).needs & any_of; }
 
-std::vector<std::string> score_names() { return kScores.names(); }
+std::vector<std::string> score_names() { return scores().names(); }
 
 std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
                                        const std::string& fitted) {
-  const std::vector<std::string> known = kScores.names();
+  const std::vector<std::string> known = scores().names();
   std::vector<std::string> all;
   std::copy_if(known.begin(), known.end(), std::back_inserter(all), [&](const std::string& name) {
-    return name == fitted || !(kScores.find(name).needs & ~available);
+    return name == fitted || !(scores().find(name).needs & ~available);
   });
   std::vector<std::string> chosen;
   const auto add = [&](const std::string& name) {

@@ -1,4 +1,4 @@
-#include "poem/image_names.h"
+#include "poem/images.h"
 
 namespace poem {
 

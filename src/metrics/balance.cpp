@@ -36,8 +36,9 @@ std::optional<Balance> parse_balance(const std::string& text, uint64_t seed) {
   const int64_t id = part_of_ratio(text.substr(0, colon));
   const int64_t ood = colon == text.npos ? 0 : part_of_ratio(text.substr(colon + 1));
   if (id == 0 || ood == 0) {
-    throw Error("--balance", fmt::format("'{}' is not a ratio", text),
-                fmt::format("write ID:OOD in whole numbers from 1 to {}, such as 1:1", kMost));
+    throw Error(
+        "balance", fmt::format("'{}' is not a ratio", text),
+        fmt::format("give option balance as ID:OOD in whole numbers from 1 to {}, such as 1:1", kMost));
   }
   return Balance{id, ood, seed};
 }
@@ -48,7 +49,7 @@ OodMetrics ood_metrics(const std::vector<double>& id, const std::vector<double>&
   const int64_t times = std::min(static_cast<int64_t>(id.size()) / balance->id,
                                  static_cast<int64_t>(ood.size()) / balance->ood);
   if (times == 0) {
-    throw Error("--balance",
+    throw Error("balance",
                 fmt::format("{} ID and {} OOD scores are too few for {}:{}", id.size(), ood.size(),
                             balance->id, balance->ood),
                 "choose a ratio of smaller numbers");

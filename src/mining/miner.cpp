@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/registry.h"
 #include "mining/top_n.h"
@@ -23,13 +24,16 @@ std::unique_ptr<Miner> make_logit_miner();
 
 namespace {
 
-const Registry<std::unique_ptr<Miner> (*)()> kMiners("mining.miner", {
-                                                                         {"random", make_random_miner},
-                                                                         {"thompson", make_thompson_miner},
-                                                                         {"mean", make_mean_miner},
-                                                                         {"greedy", make_greedy_miner},
-                                                                         {"logit", make_logit_miner},
-                                                                     });
+Registry<MinerFactory>& miners() {
+  static Registry<MinerFactory> miners("mining.miner", {
+                                                           {"random", make_random_miner},
+                                                           {"thompson", make_thompson_miner},
+                                                           {"mean", make_mean_miner},
+                                                           {"greedy", make_greedy_miner},
+                                                           {"logit", make_logit_miner},
+                                                       });
+  return miners;
+}
 
 constexpr float kOut = -std::numeric_limits<float>::infinity();  // the rank of entries that must not be mined
 
@@ -128,9 +132,14 @@ double mean_over(const std::vector<int64_t>& indices, Function value) {
 
 }  // namespace
 
-std::vector<std::string> miner_names() { return kMiners.names(); }
+std::vector<std::string> miner_names() { return miners().names(); }
 
-std::unique_ptr<Miner> make_miner(const std::string& name) { return kMiners.find(name)(); }
+std::unique_ptr<Miner> make_miner(const std::string& name) { return miners().find(name)(); }
+
+void register_miner(const std::string& name, MinerFactory make) {
+  if (name == "none") throw Error("mining.miner", "'none' means no mining", "choose another name");
+  miners().add(name, std::move(make));
+}
 
 void check_select(const std::vector<Crop>& pool, const MiningSettings& settings) {
   const int64_t offered =

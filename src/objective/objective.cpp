@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 #include "core/registry.h"
 
 namespace poem {
@@ -18,36 +20,45 @@ std::unique_ptr<Objective> make_supcon(const ObjectiveSettings&);
 namespace {
 
 struct Entry {
-  std::unique_ptr<Objective> (*make)(const ObjectiveSettings&);
-  std::optional<double> beta = std::nullopt;  // the published weight; empty if the objective has none
-  const char* score = "";                     // the published score; empty if several are in use
+  ObjectiveFactory make;
+  Published published = {};
 };
 
-const Registry<Entry> kObjectives("objective.name", {
-                                                        {"cross_entropy", {make_cross_entropy}},
-                                                        {"energy", {make_energy, 0.1, "energy"}},
-                                                        {"oe", {make_outlier_exposure, 0.5, "msp"}},
-                                                        {"outlier_class", {make_outlier_class, 1, "reject"}},
-                                                        {"sofl", {make_sofl, 5, "reject"}},
-                                                        {"ccu", {make_ccu, std::nullopt, "msp"}},
-                                                        {"supcon", {make_supcon, std::nullopt, "ssd"}},
-                                                    });
+Registry<Entry>& objectives() {
+  static Registry<Entry> objectives("objective.name",
+                                    {
+                                        {"cross_entropy", {make_cross_entropy}},
+                                        {"energy", {make_energy, {0.1, "energy"}}},
+                                        {"oe", {make_outlier_exposure, {0.5, "msp"}}},
+                                        {"outlier_class", {make_outlier_class, {1, "reject"}}},
+                                        {"sofl", {make_sofl, {5, "reject"}}},
+                                        {"ccu", {make_ccu, {std::nullopt, "msp"}}},
+                                        {"supcon", {make_supcon, {std::nullopt, "ssd"}}},
+                                    });
+  return objectives;
+}
 
 }  // namespace
 
-std::vector<std::string> objective_names() { return kObjectives.names(); }
+std::vector<std::string> objective_names() { return objectives().names(); }
 
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings) {
-  return kObjectives.find(settings.name).make(resolved(settings));
+  return objectives().find(settings.name).make(resolved(settings));
 }
 
 ObjectiveSettings resolved(ObjectiveSettings settings) {
-  const std::optional<double> published = kObjectives.find(settings.name).beta;
+  const std::optional<double> published = objectives().find(settings.name).published.beta;
   if (!settings.beta || !published) settings.beta = published;
   return settings;
 }
 
-std::string published_score(const std::string& objective) { return kObjectives.find(objective).score; }
+std::string published_score(const std::string& objective) {
+  return objectives().find(objective).published.score;
+}
+
+void register_objective(const std::string& name, ObjectiveFactory make, const Published& published) {
+  objectives().add(name, {std::move(make), published});
+}
 
 at::Tensor mean_of(const at::Tensor& values) {
   return values.size(0) > 0 ? values.mean() : at::zeros({}, values.options());

@@ -162,9 +162,9 @@ void check_factor(const at::Tensor& precision, const at::Tensor& factor, int64_t
       "posterior",
       fmt::format("feature {} is degenerate (diagonal entry {:.3g}): the matrix has no Cholesky factor",
                   feature, a[feature]),
-      "remove or rescale the feature, or lower posterior.prior_variance (poem mine: --prior-variance); if "
-      "the "
-      "training diverged, lower train.learning_rate");
+      "remove or rescale the feature, or lower option prior_variance (posterior.prior_variance in a config); "
+      "if "
+      "the training diverged, lower train.learning_rate");
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 #include "core/progress.h"
 #include "poem/error.h"
-#include "poem/reader.h"
 #include "readers/decode.h"
 #include "readers/image_files.h"
+#include "readers/reader_tools.h"
 
 #ifdef POEM_HAS_ARCHIVE
 #include <archive.h>

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "core/interrupts.h"
 #include "core/npy.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/error.h"
-#include "poem/reader.h"
+#include "readers/reader_tools.h"
 
 namespace poem {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/file.h"
 #include "poem/error.h"
-#include "poem/reader.h"
+#include "readers/reader_tools.h"
 
 namespace poem {
 namespace {

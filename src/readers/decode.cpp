@@ -9,9 +9,9 @@
 
 #include "core/memory.h"
 #include "poem/error.h"
-#include "poem/reader.h"
 #include "readers/decode_formats.h"
 #include "readers/exif.h"
+#include "readers/reader_tools.h"
 
 namespace poem {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/file.h"
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "core/text.h"
 #include "images/resize.h"
 #include "poem/error.h"
@@ -53,11 +53,10 @@ void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
     first_size_ = image.sizes().vec();
   }
   if (image.sizes().vec() == first_size_) return;
-  throw Error(
-      where,
-      fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_, first_size_[1],
-                  first_size_[2]),
-      "resize all with --size N, in a config with data.size, or for outliers with outliers.fit: resize");
+  throw Error(where,
+              fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_,
+                          first_size_[1], first_size_[2]),
+              "resize all with option size (data.size in a config, or outliers.fit: resize for outliers)");
 }
 
 // How many are decoded at once. The first is decoded alone, because it shows how large they are.
@@ -82,7 +81,7 @@ void ImageFiles::decode(size_t block) {
   const std::string remedy =
       options_.skip_bad
           ? ""
-          : "replace the file, or skip such images with --skip-bad, in a config with data.skip_bad: true";
+          : "replace the file, or skip such images with option skip_bad (data.skip_bad in a config)";
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "poem/error.h"
-#include "poem/reader.h"
+#include "readers/reader_tools.h"
 
 #ifdef POEM_HAS_MATIO
 #include <matio.h>

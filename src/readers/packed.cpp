@@ -11,6 +11,7 @@
 
 #include "core/output_files.h"
 #include "poem/error.h"
+#include "readers/reader_tools.h"
 
 namespace poem {
 namespace {

@@ -7,20 +7,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "core/memory.h"
 #include "images/resize.h"
 #include "poem/error.h"
-#include "poem/reader.h"
 #include "readers/packed.h"
+#include "readers/reader_tools.h"
 #include "readers/source.h"
 #include "world/world.h"
 
 namespace poem {
 
-// The registry. A path goes to the first reader that accepts it: folders of images come last, as they accept
-// every folder.
+// A path goes to the first reader that accepts it: those that were registered come first, and folders of
+// images last, because they accept every folder.
 extern const Reader packed_reader, tiny_reader, cifar_reader, mat_reader, npy_reader, npz_reader,
     sprites_reader, archive_reader, image_reader, folder_reader;
 
@@ -29,6 +30,18 @@ namespace {
 const Reader* const kReaders[] = {&packed_reader, &tiny_reader,  &cifar_reader,   &mat_reader,
                                   &npy_reader,    &npz_reader,   &sprites_reader, &archive_reader,
                                   &image_reader,  &folder_reader};
+
+std::vector<Reader>& registered() {
+  static std::vector<Reader> readers;
+  return readers;
+}
+
+std::vector<const Reader*> all_readers() {
+  std::vector<const Reader*> readers;
+  for (const Reader& reader : registered()) readers.push_back(&reader);
+  readers.insert(readers.end(), std::begin(kReaders), std::end(kReaders));
+  return readers;
+}
 
 // `folder` is where relative paths start.
 void check_exists(const std::string& path, const std::string& folder) {
@@ -43,7 +56,7 @@ void check_exists(const std::string& path, const std::string& folder) {
 const Reader& find_reader(const std::string& path, const ReadOptions& options) {
   check_exists(path, options.folder);
   std::string known;
-  for (const Reader* reader : kReaders) {
+  for (const Reader* reader : all_readers()) {
     if (reader->accepts(path)) return *reader;
     known += fmt::format("{}{}", known.empty() ? "" : "; ", reader->kind);
   }
@@ -92,7 +105,7 @@ void check_options(const std::string& source, const ReadOptions& options) {
   constexpr int64_t kLargest = 4096;
   if (options.size < 0 || options.size > kLargest)
     throw Error(source, fmt::format("cannot be resized to {}", options.size),
-                fmt::format("--size takes 1 to {}, or 0 to keep the source's size", kLargest));
+                fmt::format("option size takes 1 to {}, or 0 to keep the source's size", kLargest));
 }
 
 // Resizes blocks, checks that all have the same shape, and passes them on.
@@ -109,8 +122,7 @@ class Fitting {
       throw Error(source_,
                   fmt::format("contains images of {}×{}×{} and of {}×{}×{}", shape_[0], shape_[1], shape_[2],
                               shape[0], shape[1], shape[2]),
-                  "resize all with --size N, in a config with data.size, or for outliers with poem pack SRC "
-                  "OUT.poem --size N");
+                  "resize all with option size (data.size in a config), or pack them at one size");
     sink_(pixels);
   }
 
@@ -256,6 +268,14 @@ Outline make_outline(const Source& source, const Reader& reader, const ReadOptio
 }
 
 }  // namespace
+
+void register_reader(const Reader& reader) {
+  for (const Reader* other : all_readers()) {
+    if (std::strcmp(other->kind, reader.kind) == 0)
+      throw Error(reader.kind, "is registered already", "choose another kind");
+  }
+  registered().push_back(reader);
+}
 
 ImageSet outline_images(const std::string& text, const ReadOptions& options) {
   check_options(text, options);

@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include "poem/error.h"
 #include "poem/random.h"
-#include "poem/reader.h"
+#include "readers/reader_tools.h"
 
 namespace poem {
 namespace {

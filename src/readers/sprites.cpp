@@ -12,8 +12,8 @@
 
 #include "core/file.h"
 #include "poem/error.h"
-#include "poem/reader.h"
 #include "readers/decode.h"
+#include "readers/reader_tools.h"
 
 namespace poem {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "images/encode.h"
 #include "poem/error.h"
 

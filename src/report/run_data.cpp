@@ -329,11 +329,10 @@ std::vector<std::pair<std::string, std::string>> config_entries(const std::strin
 }
 
 RunData read_run(const std::string& folder) {
-  if (!fs::is_directory(folder))
-    throw Error(folder, "is not a folder", "name a folder that 'poem train --out' made");
+  if (!fs::is_directory(folder)) throw Error(folder, "is not a folder", "name the folder of a training");
   if (const RunFolder run(folder); !run.is_run() && !fs::exists(run.metrics)) {
     throw Error(folder, "is not a run: it has neither config.yaml nor metrics.jsonl",
-                "name a folder that 'poem train --out' made");
+                "name the folder of a training");
   }
   return Reader(folder)();
 }

@@ -421,7 +421,7 @@ void write_run_report(const std::string& folder) {
 void write_report(const std::string& path, const std::string& page, bool force) {
   if (fs::is_regular_file(path) && !force && !is_report(path)) {
     throw Error(path, "exists already and is not a report of poem",
-                "choose another name, or --force to replace it");
+                "choose another name, or replace it with option force");
   }
   check_output_file(path, true);
   write_file(path, page);

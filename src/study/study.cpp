@@ -16,6 +16,7 @@
 #include "poem/error.h"
 #include "poem/random.h"
 #include "readers/source.h"
+#include "train/config_keys.h"
 
 namespace poem {
 namespace {
@@ -353,7 +354,7 @@ StudyPlan make_plan(const Study& study, const Conditions& conditions) {
           cell.config = cell_config(study, cell);
           check_cell(study, cell.config);
         } catch (const Error& e) {
-          throw Error(fmt::format("{}: {}", study.path, cell_name(study, cell)), e.what());
+          throw e.within(fmt::format("{}: {}", study.path, cell_name(study, cell)));
         }
         cell.network = find_or_add_network(study, cell.config, conditions, plan);
         cell.tests = text_hash(test_text(cell.config.data, conditions));

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "poem/error.h"
 
 namespace poem {

@@ -14,10 +14,10 @@
 #include <set>
 
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/lock.h"
 #include "core/output_files.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/error.h"
 #include "poem/evaluate.h"
 #include "poem/fit.h"
@@ -27,6 +27,7 @@
 #include "study/study_table.h"
 #include "train/data.h"
 #include "train/finish.h"
+#include "train/run_checks.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
@@ -161,7 +162,7 @@ class StudyRun {
     try {
       check();
     } catch (const Error& e) {
-      throw Error(fmt::format("{}: {}", study_.path, cell_name(study_, cell)), e.what());
+      throw e.within(fmt::format("{}: {}", study_.path, cell_name(study_, cell)));
     }
   }
 

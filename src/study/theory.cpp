@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/random.h"
 #include "study/gaussian_model.h"
 

@@ -10,6 +10,7 @@
 #include "core/runtime.h"
 #include "poem/error.h"
 #include "poem/version.h"
+#include "train/config_keys.h"
 #include "world/world.h"
 
 namespace poem {

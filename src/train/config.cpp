@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "poem/error.h"
 #include "poem/scores.h"
+#include "train/config_keys.h"
 
 namespace poem {
 namespace {

@@ -146,8 +146,8 @@ TrainingData load_training_data(const Config& config) {
     if (side < config.data.size && side > 1) {  // points have one pixel
       spdlog::warn(
           "{}: the outliers have {} pixels, less than data.size, and get a black frame "
-          "(outliers.fit: resize, or poem pack --size {}, enlarges them)",
-          config.data.outliers, side, config.data.size);
+          "(outliers.fit: resize enlarges them)",
+          config.data.outliers, side);
     }
   }
   spdlog::info("{} ID images in {} classes ({} held out){}", data.id.size(), data.id.class_names.size(),

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "images/device_images.h"
 #include "poem/mining.h"
 #include "poem/network.h"

@@ -8,9 +8,11 @@
 
 #include "core/file.h"
 #include "core/npy.h"
+#include "detect/results_output.h"
 #include "detect/scores_csv.h"
 #include "poem/metrics.h"
 #include "train/gallery.h"
+#include "train/run_checks.h"
 
 namespace poem {
 namespace {

@@ -19,9 +19,6 @@ IdImages split_images(const TrainingData& data);
 // ID images held out of training give the threshold, which keeps as many of them as threshold.tpr says.
 Detector make_detector(const Config& config, const TrainingData& data, const Trainer& trainer);
 
-// An Error if the config's score cannot be fitted to this training.
-void check_score(const Config& config, const TrainingData& data, const Trainer& trainer);
-
 // Before the training: a threshold from few images is worth little.
 void warn_of_few_held_out(const Config& config, const TrainingData& data);
 

@@ -22,7 +22,7 @@ bool computes_in_bf16(Precision precision, at::Device device) {
   if (has_bf16(device)) return true;
   if (precision == Precision::kAuto) return false;
   throw Error("train.precision", "is bf16, which only a GPU with bfloat16 does (compute capability 8.0)",
-              "use --device cuda there, or set it to float32");
+              "use device cuda there, or set it to float32");
 }
 
 int64_t images_a_block(int64_t size, at::Device device) {
@@ -73,7 +73,7 @@ void check_gpu_memory(const Config& config, at::Device device) {
   c10::cuda::CUDACachingAllocator::emptyCache();
   const DeviceMemory memory = device_memory(device);
   if (need <= memory.free) return;
-  throw Error("--device cuda",
+  throw Error("device cuda",
               fmt::format("steps of {} images of {}×{} pixels need about {} MiB, the GPU has {} of {} free",
                           images, size, size, need >> 20, memory.free >> 20, memory.total >> 20),
               "lower train.batch and train.outlier_batch, or data.size");

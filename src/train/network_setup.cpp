@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "images/pool.h"
 
 namespace poem {

@@ -7,10 +7,11 @@
 #include <filesystem>
 
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/lock.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "core/text.h"
+#include "detect/results_output.h"
 #include "poem/error.h"
 #include "poem/evaluate.h"
 #include "poem/fit.h"
@@ -23,6 +24,7 @@
 #include "train/metrics_log.h"
 #include "train/network_setup.h"
 #include "train/optimiser.h"
+#include "train/run_checks.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
@@ -166,10 +168,9 @@ void check_changeable(const std::vector<std::string>& set, const std::string& ru
   for (const std::string& assignment : set) {
     const std::string key = assignment.substr(0, assignment.find('='));
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
-    throw Error(
-        "--set " + assignment, "cannot change while a run goes on: what it has trained depends on it",
-        fmt::format("with --resume set only {}; for another training: poem train {} --set {} --out NEW",
-                    listed(keys), shell_quoted(run + "/" + RunFolder::kConfig), shell_quoted(assignment)));
+    throw Error("set " + assignment, "cannot change while a run goes on: what it has trained depends on it",
+                fmt::format("a resumed run takes only {}; start another run from {} for the rest",
+                            listed(keys), run + "/" + RunFolder::kConfig));
   }
 }
 
@@ -178,7 +179,7 @@ void find_sources(const Config& config, const RunFolder& folder) {
   try {
     check_sources(config);
   } catch (const Error& e) {
-    throw Error(folder.config, e.what());
+    throw e.within(folder.config);
   }
 }
 
@@ -238,7 +239,7 @@ void rehearse_run(const Config& given, at::Device device) {
 RunOutcome resume_run(const std::string& path, at::Device device, const std::vector<std::string>& set) {
   const RunFolder folder(path);
   if (!folder.is_run()) {
-    throw Error(path, "is not a run: it has no config.yaml", "name a folder that 'poem train --out' made");
+    throw Error(path, "is not a run: it has no config.yaml", "name the folder of a training");
   }
   check_changeable(set, path);
   const Config before = read_config(folder.config, {}), config = anchored(read_config(folder.config, set));
@@ -259,16 +260,16 @@ RunOutcome resume_run(const std::string& path, at::Device device, const std::vec
 std::string detector_path(const std::string& run_or_file) {
   if (fs::is_regular_file(run_or_file) && fs::path(run_or_file).extension() == ".yaml") {
     throw Error(run_or_file, "is a config, neither a run nor a detector",
-                "name a folder that 'poem train --out' made, or its detector.safetensors");
+                "name the folder of a training, or its detector.safetensors");
   }
   if (!fs::is_directory(run_or_file)) return run_or_file;
   const RunFolder folder(run_or_file);
   if (folder.finished()) return folder.detector;
   if (folder.is_run()) {
     throw Error(run_or_file, "has no detector yet",
-                "finish it with: poem train --resume " + shell_quoted(run_or_file));
+                "to finish it, resume the run " + shell_quoted(run_or_file));
   }
-  throw Error(run_or_file, "is not a run", "name a folder that 'poem train --out' made");
+  throw Error(run_or_file, "is not a run", "name the folder of a training");
 }
 
 IdImages load_id_images(const std::string& run) {

@@ -5,8 +5,8 @@
 
 #include "core/file.h"
 #include "poem/error.h"
-#include "poem/training.h"
 #include "train/gallery.h"
+#include "train/run_checks.h"
 
 namespace poem {
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "core/interrupts.h"
 #include "core/progress.h"
 #include "images/pool.h"
 #include "net/weights.h"

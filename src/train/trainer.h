@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/runtime.h"
+#include "core/interrupts.h"
 #include "core/safetensors.h"
 #include "poem/config.h"
 #include "poem/mining.h"

@@ -8,8 +8,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "poem/error.h"
 #include "poem/random.h"
 #include "world/families.h"

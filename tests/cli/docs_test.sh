@@ -5,10 +5,16 @@ source "$(dirname "$0")/common.sh"
 diff <(bash "$sources/scripts/write-config-reference" "$program") "$sources/docs/config.md" ||
   fail "docs/config.md is not what poem config --markdown prints: run make docs"
 
-# The worked examples stand in the text as they are compiled by the tests.
-for example in logit_norm.cpp centre.cpp; do
-  diff <(sed -n "/^\`\`\`cpp $example\$/,/^\`\`\`\$/p" "$sources/docs/extending.md" | sed '1d;$d') \
-    "$sources/examples/extending/$example" || fail "docs/extending.md shows another $example than examples/extending"
+# What a page shows as ```LANGUAGE FILE is a piece of the example's file, as the tests compile it.
+for example in extending.md:extending library.md:classify; do
+  mkdir "$logs/$example"
+  awk -v out="$logs/$example/" '/^```[a-z]+ ./ { file = out (++count) "-" $2; next } /^```$/ { file = "" } file { print > file }' \
+    "$sources/docs/${example%:*}"
+  for piece in "$logs/$example"/*; do
+    [ -e "$piece" ] || fail "docs/${example%:*} shows no example"
+    file=$sources/examples/${example#*:}/$(sed 's/.*-//' <<<"${piece##*/}")
+    [[ $(cat "$file") == *"$(cat "$piece")"* ]] || fail "docs/${example%:*} shows what is not in $file: $(cat "$piece")"
+  done
 done
 
 # README is readable in a terminal, and the commands it lists are those of the help.
@@ -20,7 +26,7 @@ sed -n '/^## Commands/,/^## /{/^| /p}' "$sources/README.md" | cut -d '|' -f 3 | 
 
 # Every page is reachable from README, and every link leads to a file that is there.
 for page in "$sources"/README.md "$sources"/CONTRIBUTING.md "$sources"/docs/*.md "$sources"/docs/notes/*.md; do
-  for link in $(grep -oE '(\]\(|src(set)?=")[^)"# ]+' "$page" | sed -E 's/^(\]\(|src(set)?=")//' | grep -v '^https\?:'); do
+  for link in $(sed '/^```/,/^```$/d' "$page" | grep -oE '(\]\(|src(set)?=")[^)"# ]+' | sed -E 's/^(\]\(|src(set)?=")//' | grep -v '^https\?:'); do
     [ -e "$(dirname "$page")/$link" ] || fail "$page: $link is not there"
   done
 done
@@ -34,6 +40,21 @@ rooms=$(sed -n 's/^| `\([a-z]*\)\/` .*/\1/p' "$sources/docs/architecture.md")
 expect_same "$(sort <<<"$rooms")" "$(ls "$sources/src")"
 headers=$(sed -n 's/^| `poem\/\([a-z_]*\).h` | `\([a-z]*\)\/` .*/\1 \2/p' "$sources/docs/library.md")
 expect_same "$(cut -d ' ' -f 1 <<<"$headers" | sort)" "$(ls "$sources/include/poem" | sed 's/\.h$//' | sort)"
+if ! [ "$(wc -l <<<"$headers")" -le 25 ]; then fail "there are more than 25 public headers"; fi
+# A public header needs only others, the standard library and the core of LibTorch.
+if grep -n '^#include' "$sources"/include/poem/*.h | grep -vE '#include ("poem/[a-z_]+\.h"|<[a-z_]+>|<(ATen/core|c10)/[^>]+>)$'; then
+  fail "a public header includes what is not public"
+fi
+# The library does not name flags of the command line. (A study starts poem; reports tell a person what to type.)
+if grep -rnE '"([^"]*[ (:])?--[a-z]' "$sources/src" --include=*.cpp --include=*.h | grep -vE ':[0-9]+: *//' |
+  grep -vE '^[^:]*/src/(cli/|study/study_run.cpp|report/run_data.cpp)'; then
+  fail "a message of the library names a flag"
+fi
+# Threads, the allocator, logging, progress bars and signals are the program's.
+if grep -rnE '\b(catch_interrupts|set_up_runtime|set_up_logging|show_progress|mallopt|set_num_threads)\(' "$sources/src" |
+  grep -vE '^[^:]*/src/(cli|core)/'; then
+  fail "the library sets up the process"
+fi
 to_rooms=$(sed 's/\(.*\) \(.*\)/s|"poem\/\1.h"|"\2\/\1.h"|/' <<<"$headers")
 above=
 for room in $rooms; do

@@ -38,7 +38,7 @@ expect_error "--samples" "'0'" "from 1 to 100000" -- theory --samples 0 --out th
 expect_error "--sigma" "'x'" "from 0.01 to 100" -- theory --sigma x --out theory
 expect_error "--jobs" "'0'" "from 1 to 1024" -- study x.yaml --out study --jobs 0
 expect_error "--size" "'big'" "from 0 to 4096" -- info x --size big
-expect_error "--device gpu" "auto, cpu and cuda" -- train --device gpu x.yaml --out run
+expect_error "device gpu" "auto, cpu and cuda" -- train --device gpu x.yaml --out run
 expect_error "CONFIG" "--resume" "poem train --help" -- train
 expect_error "--resume" "leave out" -- train --resume run --out other
 expect_error "--id is required" "poem metrics --help" -- metrics

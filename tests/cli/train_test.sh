@@ -121,9 +121,9 @@ expect_words "$logs/err" "resuming longer after 2 of 3 epochs" "learning rate go
 expect_ok info longer
 expect_words "$logs/out" "epochs     3 of 3" threshold
 expect_ok train --resume longer # with what it was told last
-expect_error "--set mining.pool=50" "cannot change" "train.epochs" "--out NEW" -- \
+expect_error "set mining.pool=50" "cannot change" "train.epochs" "start another run" -- \
   train --resume longer --set mining.pool=50
-expect_error "--set seed=3" "cannot change" -- train --resume longer --seed 3
+expect_error "set seed=3" "cannot change" -- train --resume longer --seed 3
 expect_error "train.epochs" "2 are fewer than the 3" -- train --resume longer --set train.epochs=2
 expect_error "--resume" "CONFIG" -- train flat.yaml --resume longer
 
@@ -170,7 +170,7 @@ for choice in "" OMP_WAIT_POLICY=active GOMP_SPINCOUNT=7; do
 done
 
 # Folders that cannot be resumed.
-expect_error missing "not a run" "poem train --out" -- train --resume missing
+expect_error missing "not a run" "folder of a training" -- train --resume missing
 expect_error foreign "not a run" "config.yaml" -- train --resume foreign
 cp -r run damaged
 truncate -s 1000 damaged/checkpoint/state.safetensors

@@ -1,4 +1,4 @@
-#include "poem/reader.h"
+#include "readers/reader_tools.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/progress.h"
-#include "core/runtime.h"
 #include "core/text.h"
 #include "poem/error.h"
 

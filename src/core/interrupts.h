@@ -1,0 +1,35 @@
+// Signals that ask the program to end. Loops of the library ask after every batch or block whether one has
+// come. Only a program that calls catch_interrupts() catches any: without it, nothing here ever happens.
+//
+//   catch_interrupts();
+//   for (…) {
+//     stop_if_interrupted();
+//     …
+//   }
+#pragma once
+#include <csignal>
+
+namespace poem {
+
+// From now on Ctrl-C (SIGINT), SIGTERM and SIGHUP do not end the program at once. The same signal again does.
+// A program that was started to ignore SIGHUP (nohup) still ignores it.
+void catch_interrupts();
+bool interrupted();      // since the last call of catch_interrupts()
+int interrupt_signal();  // which signal it was last
+
+// While it lives, whoever sends a signal is told that the work is saved.
+class SaveOnInterrupt {
+ public:
+  SaveOnInterrupt();
+  ~SaveOnInterrupt();
+  SaveOnInterrupt(const SaveOnInterrupt&) = delete;
+  SaveOnInterrupt& operator=(const SaveOnInterrupt&) = delete;
+};
+
+struct Interrupted {};       // a signal ended the work: exit code 128 + its number, as in shells
+void stop_if_interrupted();  // throws it, where there is nothing to save
+
+// The signals that catch_interrupts() catches.
+constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};
+
+}  // namespace poem
