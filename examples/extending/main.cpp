@@ -42,10 +42,11 @@ class FixedLength : public poem::Objective {
 class Confident : public poem::Miner {
  public:
   poem::PoolScores score(const poem::MiningTask& task) const override {
-    const at::Tensor features = task.features(task.pool.data(), static_cast<int64_t>(task.pool.size()));
-    const at::Tensor confidence = std::get<0>(task.logits(features).softmax(1).max(1));
-    poem::PoolScores scores;
-    scores.rank = poem::to_floats(confidence.cpu());
+    poem::PoolScores scores;  // one rank per outlier of the pool; the pool comes in blocks
+    task.network.features(task.pool, [&](int64_t, const at::Tensor& features) {
+      const at::Tensor confidence = std::get<0>(task.network.logits(features).softmax(1).max(1));
+      for (const float rank : poem::to_floats(confidence.cpu())) scores.rank.push_back(rank);
+    });
     return scores;
   }
 };

@@ -1,5 +1,8 @@
-// Everything a run can be told, in one place. The settings of a room are declared in that room; here they are
-// put together. docs/config.md lists every key with its range and meaning.
+// All settings of a training. docs/config.md lists every key with its range and meaning.
+//
+//   Config config = read_config("my.yaml", {"train.epochs=10", "seed=3"});
+//   config.mining.pool;        // mining.pool of the file
+//   write(to_yaml(config));    // every key with its value
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,7 +21,7 @@ struct DataSettings {
   std::string train, test, outliers;  // sources as poem/read.h takes them; test and outliers may be empty
   std::vector<std::string> ood;       // NAME=SOURCE
   int64_t size = 32;
-  std::optional<double> validation;  // share of the ID images; empty: by their number (train/data.h)
+  std::optional<double> validation;  // share of the ID images; empty: by their number (docs/config.md)
   bool skip_bad = false;
 };
 
@@ -87,14 +90,14 @@ struct Config {
   double tpr = 0.95;  // share of the held-out ID images that the detector's threshold keeps
 };
 
-// What a YAML file says, over the defaults; that keys are missing, or do not fit together, is no Error here.
+// The defaults, and over them what a YAML file says. Does not check whether keys are missing or fit together.
 Config parse_config(const std::string& path);
 
 // The same for the text of such a file; `where` names it in messages.
 Config config_from(const std::string& text, const std::string& where);
 
-// As parse_config(), then the assignments, which `given_to` had, then the objective's weight as a number,
-// then checks of what concerns several keys.
+// As parse_config(), then the assignments ("KEY=VALUE"), then the objective's weight as a number, then checks
+// of keys that depend on each other. `given_to` names the assignments in messages.
 Config read_config(const std::string& path, const std::vector<std::string>& assignments,
                    const std::string& given_to = "set");
 std::string to_yaml(const Config& config);  // the weight is a number there too

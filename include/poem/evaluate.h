@@ -1,4 +1,9 @@
-// A detector against test sets.
+// Evaluates a detector on test sets.
+//
+//   TestData test;
+//   test.id = read_images("test/");
+//   test.ood.push_back({"street", read_images("street/")});
+//   const Results results = evaluate(detector, "energy", test);
 #pragma once
 #include <memory>
 #include <optional>
@@ -22,36 +27,37 @@ struct TestData {
   std::vector<TestSet> ood;
 };
 
-// An Error unless all sets have so many channels and every class of `id` is among `class_names`. Classes are
-// matched by name; where one side has no names but 0, 1, 2, …, labels are positions.
+// Throws an Error unless all sets have this number of channels and every class of `test.id` is among
+// `class_names`. Classes are matched by name. If one side has only the names 0, 1, 2, …, labels are
+// positions.
 void check_fits(int64_t channels, const std::vector<std::string>& class_names, const TestData& test);
 
-// The labels of the images as positions in `class_names`, matched likewise.
+// The labels of the images as positions in `class_names` (int64 N), matched in the same way.
 at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& class_names);
 
-// What the figures are computed from, image by image.
+// The scores and predictions of the images of one set, in order.
 struct ScoredSet {
   std::string name;
-  std::vector<std::vector<float>> scores;  // one list a score
-  at::Tensor predicted;  // int64, the most likely class; undefined where the network does not classify
+  std::vector<std::vector<float>> scores;  // one list per score
+  at::Tensor predicted;  // int64 N, the most likely class; undefined if the network does not classify
 };
 
-// Scores the ID images, which come first as "id", and every OOD set. One forward pass over a set serves all
-// scores. Sets that do not fit the network are an Error.
+// Scores the ID images, which come first under the name "id", and every OOD set. A single forward pass over a
+// set serves all scores. A set that does not fit the network is an Error.
 std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
                                   const TestData& test);
 
-// One result a score. Labelled ID images give the accuracy and the confusions, and the detector's own score
-// what its threshold keeps, whatever the balance.
+// One result per score. Accuracy and confusion are there if the ID images have labels; the counts at the
+// threshold are there for the detector's own score. The balance changes neither.
 std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detector& detector,
                                const std::vector<std::shared_ptr<Score>>& scores, const ImageSet& id,
                                const std::optional<Balance>& balance = std::nullopt);
 
-// Both at once.
+// score_sets() and summarise() in one call.
 std::vector<Results> evaluate(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
                               const TestData& test, const std::optional<Balance>& balance = std::nullopt);
 
-// The same for the detector's own score, or another that needs no training images.
+// The same for one score: the detector's own, or another that needs no training images.
 Results evaluate(const Detector& detector, const std::string& score, const TestData& test);
 
 }  // namespace poem

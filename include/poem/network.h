@@ -43,7 +43,7 @@ struct Weights {
 enum class Initialisation { kHe, kAuthors };
 
 // What follows the features: one linear layer; two layers; or one layer mixed with two densities of the
-// pixels (net/density.cpp), whose log-likelihoods are the last two outputs.
+// pixels, whose log-likelihoods are the last two outputs.
 enum class HeadKind { kLinear, kProjection, kDensity };
 
 // All that is needed to build a network again; saved with every detector.

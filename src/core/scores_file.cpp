@@ -101,7 +101,7 @@ bool is_own_header(const std::string& path, const std::vector<std::string>& fiel
   const std::vector<std::string> scores(fields.begin() + own, fields.end());
   if (scores.size() == 1) return true;
   throw Error(path, fmt::format("has {} scores: {}", scores.size(), listed(scores)),
-              "write a file with one of them: poem eval --score NAME --out DIR");
+              "evaluate with one score only, and use that scores.csv");
 }
 
 std::vector<double> read_csv(const std::string& path, const std::string& set) {

@@ -1,7 +1,7 @@
 // What can be said against a run before it trains. Each throws an Error.
 //
-//   check_startable(config, device);   // seconds; rehearse_run() reads the images too, which may take
-//   minutes
+//   check_startable(config, device);   // takes seconds
+//   rehearse_run(config, device);      // reads all images, too
 #pragma once
 #include <c10/core/Device.h>
 
