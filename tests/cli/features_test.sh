@@ -27,7 +27,7 @@ expect_ok mine --id train.npz --outliers outliers.npz --pool digits.npz --select
 
 expect_error F.npy "NAME.npz" -- features run world:test:8 --out F.npy
 expect_error id.npz "exists already" "--force" -- features run world:test:8 --out id.npz
-expect_error run/detector.safetensors "trained on" "run's folder" -- features run/detector.safetensors --out new.npz
+expect_error run/detector.safetensors "training images" "run folder" -- features run/detector.safetensors --out new.npz
 expect_error nowhere "no such file" -- features run nowhere --out new.npz
 expect_error missing -- features missing world:test:8 --out new.npz
 expect_error "digits.npz" "no array 'labels'" -- posthoc --train digits.npz --id id.npz --ood digits=digits.npz --score knn --out new
