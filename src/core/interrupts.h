@@ -17,7 +17,7 @@ void catch_interrupts();
 bool interrupted();      // since the last call of catch_interrupts()
 int interrupt_signal();  // which signal it was last
 
-// While it lives, whoever sends a signal is told that the work is saved.
+// While it lives, the answer to a signal says that the work is saved.
 class SaveOnInterrupt {
  public:
   SaveOnInterrupt();

@@ -21,7 +21,7 @@ void check_stored(const TensorFile& file, const std::string& name, const at::Ten
     fail("has elements of type " + numpy_type(stored) + ", expected " + numpy_type(at::empty({0}, type)),
          "it was made by something else");
   if (!at::isfinite(stored).all().item<bool>())
-    fail("holds a value that is not finite", "copy it again, or train anew");
+    fail("contains a value that is not finite", "copy it again, or train again");
 }
 
 }  // namespace

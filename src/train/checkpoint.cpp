@@ -89,18 +89,18 @@ void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingDa
   if (const json sizes = data_sizes(data); file.text("data") != sizes.dump()) {
     throw Error(path,
                 fmt::format("was written with {} images, now there are {}", file.text("data"), sizes.dump()),
-                "restore the data, or train anew");
+                "restore the data, or train again");
   }
   // Keys that an older poem did not know yet have their default.
   if (state_text(config_from(file.text("config"), path)) != state_text(trainer.config())) {
     throw Error(path, "was written with another config.yaml, or by another version of poem",
-                "restore what it was, or train anew");
+                "restore what it was, or train again");
   }
   try {
     warn_of_differences(json::parse(file.text("surroundings")), surroundings(device));
     trainer.load(file);
   } catch (const json::exception& e) {
-    throw Error(path, std::string("is damaged: ") + e.what(), "train anew");
+    throw Error(path, std::string("is damaged: ") + e.what(), "train again");
   }
 }
 

@@ -1,5 +1,4 @@
-// What lies in a checkpoint beside the trainer's state: the format, what the bits depend on, and crops as
-// numbers.
+// A checkpoint: the trainer's state, its format, and what the bits of the result depend on.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,8 +7,8 @@
 
 namespace poem {
 
-// All of a config that the bits of a finished run depend on: where the images lie is not part of it, so that
-// a run may move with its data.
+// The part of a config that the bits of a finished run depend on. The place of the images is not part of it,
+// so that a run can move together with its data.
 std::string config_text(Config config);
 
 // Keys that may change while a run is stopped: no bit of what it has trained depends on them.

@@ -29,7 +29,8 @@ int64_t held_out_count(const std::optional<double>& share, int64_t images);
 // How the sources of a config are read.
 ReadOptions read_options(const DataSettings& settings);
 
-// What is wrong with the config's sources, test sets too, and can be told before an image is read: an Error.
+// Throws an Error for mistakes in the config's sources, test sets included, that show before an image is
+// read.
 void check_sources(const Config& config);
 
 // Reads what the config names and checks that it fits together; each mismatch is an Error.

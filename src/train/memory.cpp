@@ -70,7 +70,7 @@ Need network_need(const Config& config, const Network& network) {
           "choose a smaller network", bytes};
 }
 
-// Follows what the CPU's allocator tells of this thread's tensors.
+// Adds up what the CPU's allocator reports about this thread's tensors.
 class PeakReporter : public c10::MemoryReportingInfoBase {
  public:
   // LibTorch 2.x counts in size_t.

@@ -1,4 +1,4 @@
-// The TensorBoard event file of a run: the figures of metrics.jsonl as scalars, one step an epoch.
+// The TensorBoard event file of a run: the figures of metrics.jsonl as scalars, one step per epoch.
 //
 //   write_events("runs/first", read_file("runs/first/metrics.jsonl"));   // tensorboard --logdir runs
 //
