@@ -75,6 +75,7 @@ TEST(InterruptsDeathTest, TheSecondOneEndsTheProgram) {
     EXPECT_EXIT(
         {
           catch_interrupts();
+          const SaveOnInterrupt saving;
           std::raise(signal);
           std::raise(signal);
         },

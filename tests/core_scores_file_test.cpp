@@ -60,7 +60,7 @@ TEST_F(ScoresFile, OfPoemsOwnTableTheRowsOfOneSet) {
   expect_error([&] { read_scores(path, "digits"); },
                {"scores.csv", "no set 'digits'", "its sets are id and far, away"});
   const std::string several = written("s.csv", "set,name,class,predicted,verdict,knn,vim\nid,1,,,,2,3\n");
-  expect_error([&] { read_scores(several, "id"); }, {"s.csv", "2 scores: knn and vim", "--score"});
+  expect_error([&] { read_scores(several, "id"); }, {"s.csv", "2 scores: knn and vim", "one score only"});
   EXPECT_EQ(read_scores(written("other.csv", "set,score\nx,2\n"), "id"), Scores{2});
 }
 

@@ -393,7 +393,8 @@ TEST(Detector, AFileWhoseScoreDoesNotFitItsNetworkIsAnError) {
     TensorFile file = read_safetensors(folder / "good");
     spoil(file.tensors);
     write_safetensors(folder / "bad", file);
-    expect_error([&] { Detector::load(folder / "bad"); }, {"bad", "'" + name + "'", "does not fit"});
+    expect_error([&] { Detector::load(folder / "bad"); },
+                 {"bad", "'" + name + "'", "do not fit its network"});
   };
   const auto narrower = [](const std::string& tensor) {
     return [=](Tensors& t) {
