@@ -84,7 +84,7 @@ for signal in TERM HUP; do
   await stopped/config.yaml
   stop $signal
   expect_same $code $((128 + $(kill -l $signal)))
-  expect_words "$logs/err" "asked to stop" "poem train --resume stopped"
+  expect_words "$logs/err" "the same signal again quits" "poem train --resume stopped"
   expect_ok train --resume stopped
   expect_finished stopped stored
   rm -r stopped
