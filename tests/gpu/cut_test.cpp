@@ -26,7 +26,7 @@ std::vector<Crop> random_crops(int64_t count, int64_t images) {
 void expect_same(const ImageSet& images, const Augmentation& augmentation) {
   const auto crops = random_crops(300, images.size());
   const at::Tensor expected = cut(images, crops.data(), 300, augmentation);
-  for (const auto place : {DeviceImages::Place::kAuto, DeviceImages::Place::kStream}) {
+  for (const auto place : {ImagePlace::kAuto, ImagePlace::kStream}) {
     const at::Tensor got = DeviceImages(images, kGpu, place).cut(crops.data(), 300, augmentation);
     EXPECT_TRUE(got.is_cuda());
     EXPECT_TRUE(got.cpu().equal(expected));
@@ -52,7 +52,7 @@ TEST(DeviceCut, Resizes) {
 // filled again too early would show.
 TEST(DeviceCut, StreamsThroughTwoBuffers) {
   const ImageSet images = random_images(6000, 3, 64, 64);
-  const DeviceImages streamed(images, kGpu, DeviceImages::Place::kStream);
+  const DeviceImages streamed(images, kGpu, ImagePlace::kStream);
   const auto crops = random_crops(24000, images.size());
   std::vector<at::Tensor> got;
   for (int64_t first = 0; first < 24000; first += 8000)
