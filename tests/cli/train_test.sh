@@ -154,6 +154,7 @@ expect_same "$(wc -l <long/metrics.jsonl 2>/dev/null || echo 0)" 0
 
 # The program chooses how OpenMP's threads wait, unless its environment says how; its name and arguments stay.
 for choice in "" OMP_WAIT_POLICY=active GOMP_SPINCOUNT=7; do
+  : >"$logs/err" # what is awaited below must not be found in the last one's
   env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT $choice "$program" --threads 1 train --resume long >"$logs/out" 2>"$logs/err" &
   child=$!
   for ((i = 0; i < 1000; ++i)); do
