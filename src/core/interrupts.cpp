@@ -20,7 +20,7 @@ const char* words_on(int signal, bool saves) {
                  : "stopping; Ctrl-C again quits at once\n";
   }
   return saves ? "asked to stop: finishing this step and saving; the same signal again quits without saving\n"
-               : "stopping; the same signal again quits at once\n";
+               : "asked to stop; the same signal again quits at once\n";
 }
 
 void note_interrupt(int signal) {
