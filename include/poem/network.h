@@ -87,7 +87,8 @@ class Network {
   // Compute in bfloat16 if the device is a GPU. Weights, statistics, features and logits stay float32.
   virtual void use_bf16(bool on) = 0;
 
-  // Some networks also learn from images before the first step, and apart from gradient descent after each.
+  // For networks that learn something besides gradient descent: from images before the first step, and after
+  // each step. Today that is the density head of CCU. With these hooks the training loop need not know it.
   virtual bool prepares() const { return false; }
   virtual void prepare(const at::Tensor& /*id_images*/, const at::Tensor& /*outlier_images*/) {}
   virtual void after_step() {}

@@ -50,7 +50,8 @@ class Objective {
 
   // Must not wait for the device (no item(), no sizes that depend on values), because a step is recorded
   // as a CUDA graph. id_logits: n×outputs; labels: n int64; outlier_logits: k×outputs, where k may be 0;
-  // chance: k float32, uniform in [0, 1), for an objective that draws.
+  // chance: k float32, uniform in [0, 1), for an objective that draws (sofl draws classes for its outliers).
+  // Drawn outside, since a recorded step would repeat its draws and a resumed run must draw the same.
   virtual Loss operator()(const at::Tensor& id_logits, const at::Tensor& labels,
                           const at::Tensor& outlier_logits, const at::Tensor& chance) const = 0;
 };
