@@ -30,7 +30,7 @@ int64_t lines_of(const std::string& path) {
 }
 
 std::string threshold_text(const Detector& detector) {
-  const std::string value = fmt::format("{}", *detector.threshold);
+  const std::string value = fmt::format("{:.6g}", *detector.threshold);
   return detector.calibration ? value + ", " + to_text(*detector.calibration) : value;
 }
 

@@ -109,13 +109,15 @@ const CLI::App* given_command(const CLI::App& app) {
   return command;
 }
 
-// The library names what its caller can set as "option NAME". Here that is a flag, if the command has it.
+// The library names what its caller can set as "option NAME". Here that is a flag, or, if the command has
+// none, the config's key that may follow.
 std::string with_flags(std::string remedy, const std::vector<std::string>& flags) {
   for (const std::string& flag : flags) {
     std::string name = flag.substr(2);
     std::replace(name.begin(), name.end(), '-', '_');
     remedy = std::regex_replace(remedy, std::regex("\\boption " + name + "\\b"), flag);
   }
+  remedy = std::regex_replace(remedy, std::regex("option \\w+; in a config set "), "");
   return std::regex_replace(remedy, std::regex("resume the run "),
                             "resume the run with: poem train --resume ");
 }
@@ -183,7 +185,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return fail(kUserError, explain(app, e));
   } catch (const poem::Error& e) {
-    throw poem::Error(e.where(), e.problem(), with_flags(e.remedy(), option_names(given_command(app))));
+    const std::string dashes = e.where().rfind("set ", 0) == 0 ? "--" : "";  // as the command calls it
+    throw poem::Error(dashes + e.where(), e.problem(),
+                      with_flags(e.remedy(), option_names(given_command(app))));
   }
   flush_output();
   return kDone;

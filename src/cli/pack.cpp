@@ -20,7 +20,7 @@ void run(const Options& options) {
   check_packed_output(options.out, options.force);
   catch_interrupts();
   const int64_t count = pack_images(options.source, options.out, options.read);
-  fmt::print("{}: {} images\n", options.out, count);
+  fmt::print("{}: {} image{}\n", options.out, count, count == 1 ? "" : "s");
 }
 
 }  // namespace

@@ -46,6 +46,16 @@ void warn_of_leftovers(const Config& file, const Config& config, const std::vect
   }
 }
 
+// A signal while images are read leaves no run behind that could be resumed.
+RunOutcome start(const Config& config, const std::string& folder, bool force, at::Device device) {
+  try {
+    return start_run(config, folder, force, device);
+  } catch (const Interrupted&) {
+    spdlog::warn("interrupted before the training began; start it again with the same command");
+    throw;
+  }
+}
+
 void run(const Options& options, const CommonOptions& common) {
   const at::Device device = pick_device(common.device);
   catch_interrupts();
@@ -62,7 +72,7 @@ void run(const Options& options, const CommonOptions& common) {
     folder = options.out.empty() ? default_folder(options.config) : options.out;
     const Config config = read_config(options.config, options.set, "--set");
     warn_of_leftovers(parse_config(options.config), config, options.set);
-    outcome = start_run(config, folder, options.force, device);
+    outcome = start(config, folder, options.force, device);
   } else {
     if (!options.config.empty() || !options.out.empty()) {
       throw Error("--resume", "uses the run's own config", "leave out CONFIG and --out");

@@ -78,7 +78,7 @@ void check_needs(const std::string& name, unsigned available) {
   }
   if (missing & kRejects) {
     throw Error(where, "needs outputs beyond the classes, which this network does not have",
-                "it is for networks trained with reject classes");
+                "set score: energy, or train with objective.name: outlier_class or sofl");
   }
   if (missing & kNetwork) {
     throw Error(where, "needs the network's gradients and layers, which saved features lack",

@@ -16,6 +16,7 @@ void copy_scores(const at::Tensor& scores, std::vector<float>& out, int64_t firs
 PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at::Tensor& draws) {
   const size_t size = task.pool.size();
   const at::Tensor columns = at::cat({w.unsqueeze(1), draws}, 1);
+  constexpr int64_t kW = 0, kDraws = 1, kSecondDraw = 2;
   PoolScores scores;
   scores.logit.resize(size);
   scores.rank.resize(size);
@@ -31,10 +32,10 @@ PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at
   double spread = 0;
   for (const auto& [first, block] : blocks) {
     const at::Tensor logits = block.cpu();
-    copy_scores(logits.select(1, 0), scores.logit, first);
-    copy_scores(-logits.select(1, 0).abs(), scores.rank, first);
-    copy_scores(-logits.select(1, 2).abs(), scores.other, first);
-    spread += logits.narrow(1, 1, draws.size(1)).std(1).sum().item<double>();
+    copy_scores(logits.select(1, kW), scores.logit, first);
+    copy_scores(-logits.select(1, kW).abs(), scores.rank, first);
+    copy_scores(-logits.select(1, kSecondDraw).abs(), scores.other, first);
+    spread += logits.narrow(1, kDraws, draws.size(1)).std(1).sum().item<double>();
   }
   scores.spread = spread / static_cast<double>(std::max<size_t>(size, 1));
   return scores;

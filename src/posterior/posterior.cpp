@@ -21,7 +21,7 @@ namespace poem {
 namespace {
 
 constexpr int64_t kBlockRows = 5000;  // float64 rows per block: they fit a cache, and BLAS is efficient
-constexpr int64_t kRowsAThread = 500;
+constexpr int64_t kRowsPerThread = 500;
 
 const char* const kNotFinite =
     "remove the row or correct its source; if the training diverged, lower train.learning_rate";
@@ -73,7 +73,7 @@ std::vector<double> copy_rows(const Rows<T>& rows, double* to) {
 // cores from BLAS, which comes next: the whole would take twice as long. So these are plain threads.
 template <typename T>
 void copy_block(const Rows<T>& rows, double* to, double* moment) {
-  const int64_t parts = std::clamp<int64_t>(rows.count / kRowsAThread, 1, at::get_num_threads());
+  const int64_t parts = std::clamp<int64_t>(rows.count / kRowsPerThread, 1, at::get_num_threads());
   std::vector<std::future<std::vector<double>>> sums;
   for (int64_t part = parts - 1; part >= 0; --part) {  // this thread does the first part
     const int64_t begin = rows.count * part / parts, end = rows.count * (part + 1) / parts;

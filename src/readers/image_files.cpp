@@ -29,7 +29,9 @@ ImageFiles::ImageFiles(std::string source, const ReadOptions& options, Sink sink
 
 int64_t ImageFiles::folder_index(const std::string& name) {
   const std::string folder = std::filesystem::path(name).parent_path().string();
-  return folders_.emplace(folder, folders_.size()).first->second;
+  const auto [entry, is_new] = folders_.emplace(folder, folders_.size());
+  if (is_new) examples_.push_back(name);
+  return entry->second;
 }
 
 Labels ImageFiles::announce(const std::vector<std::string>& names) {
@@ -54,9 +56,9 @@ void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
   }
   if (image.sizes().vec() == first_size_) return;
   throw Error(where,
-              fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_,
-                          first_size_[1], first_size_[2]),
-              "resize all with option size (data.size in a config, or outliers.fit: resize for outliers)");
+              fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(2), image.size(1), first_,
+                          first_size_[2], first_size_[1]),
+              "resize all with option size; in a config set outliers.fit: resize");
 }
 
 // How many are decoded at once. The first is decoded alone, because it shows how large they are.
@@ -81,7 +83,7 @@ void ImageFiles::decode(size_t block) {
   const std::string remedy =
       options_.skip_bad
           ? ""
-          : "replace the file, or skip such images with option skip_bad (data.skip_bad in a config)";
+          : "replace the file, or skip such images with option skip_bad; in a config set data.skip_bad: true";
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];
@@ -165,11 +167,15 @@ Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
   }
   const std::string shared = shared_folders(folder_names());
   std::map<std::string, int64_t> classes;  // sorted
-  for (const auto& [folder, index] : folders_) classes.emplace(class_of(folder, shared), 0);
+  std::string stray;
+  for (const auto& [folder, index] : folders_) {
+    const std::string name = class_of(folder, shared);
+    if (name.empty()) stray = examples_[index];
+    classes.emplace(name, 0);
+  }
   if (classes.size() == 1) return {};
   if (classes.count("") > 0)
-    throw Error(source_,
-                fmt::format("has images both beside and inside the folder '{}'", classes.rbegin()->first),
+    throw Error(source_, fmt::format("has images outside of its class folders, such as {}", stray),
                 "a folder is a class: put every image into one, or all images into a single folder");
   Labels result;
   for (auto& [name, label] : classes) {

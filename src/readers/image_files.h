@@ -61,6 +61,7 @@ class ImageFiles {
   std::vector<Item> waiting_;
   size_t waiting_bytes_ = 0;
   std::map<std::string, int64_t> folders_;
+  std::vector<std::string> examples_;  // the first image of each folder
   PassedOver passed_over_;
   bool told_ = false;
   std::vector<int64_t> kept_, bad_;  // the folder of each image that went to the sink, or was left out

@@ -122,7 +122,7 @@ class Fitting {
       throw Error(source_,
                   fmt::format("contains images of {}×{}×{} and of {}×{}×{}", shape_[0], shape_[1], shape_[2],
                               shape[0], shape[1], shape[2]),
-                  "resize all with option size (data.size in a config), or pack them at one size");
+                  "resize all with option size; in a config set outliers.fit: resize");
     sink_(pixels);
   }
 

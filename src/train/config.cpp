@@ -34,7 +34,8 @@ void check(const Config& c, const std::string& path) {
   }
   if (c.mining.miner == "none" && make_objective(c.objective)->needs_outliers()) {
     fail(fmt::format("objective.name {} trains with outliers, but mining.miner is none", c.objective.name),
-         "set mining.miner: random, or another miner");
+         "set mining.miner: random or another miner; to train without outliers, set objective.name: "
+         "cross_entropy and score: energy");
   }
   if (c.mining.miner != "none" && !make_objective(c.objective)->uses_outliers()) {
     fail(fmt::format("objective.name {} ignores outliers, so mining.miner {} has no effect", c.objective.name,

@@ -14,7 +14,7 @@ namespace poem {
 FeatureExtractor::FeatureExtractor(Network& network, at::Device device, int64_t size, bool bf16,
                                    void (*before_images)())
     : network_(network),
-      images_at_a_time_(images_a_block(size, device)),
+      images_at_a_time_(images_per_block(size, device)),
       bf16_(bf16),
       before_images_(before_images) {}
 

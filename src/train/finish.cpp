@@ -66,8 +66,11 @@ void warn_of_few_held_out(const Config& config, const TrainingData& data) {
     spdlog::warn("{} holds out no image: the detector will have no threshold", key);
     return;
   }
-  spdlog::warn("{} holds out few images: the threshold {}. Raise data.validation, or add ID images", key,
-               to_text(Calibration{config.tpr, count}));
+  const KeptShare kept = kept_share({config.tpr, count});
+  spdlog::warn(
+      "{} holds out few images ({}): the threshold will keep {:.1f} to {:.1f} % of new ID images (95 % "
+      "confidence). Raise data.validation, or add ID images",
+      key, count, 100 * kept.low, 100 * kept.high);
 }
 
 void check_score(const Config& config, const TrainingData& data, const Trainer& trainer) {

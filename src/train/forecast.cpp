@@ -23,7 +23,7 @@ std::string local_time(std::time_t time) {
 }  // namespace
 
 double seconds_left(const WorkLeft& work, double per_image, std::optional<double> per_step) {
-  const double step = per_step.value_or((1 + kBackward) * work.images_a_step * per_image);
+  const double step = per_step.value_or((1 + kBackward) * work.images_per_step * per_image);
   return work.images * per_image + work.steps * step;
 }
 
@@ -57,7 +57,7 @@ void Forecast::add_step(const WorkLeft& left) {
   const std::optional<double> step = mean_after(1);
   if (!step) return;
   wanted_ = false;
-  const double guess = left.images_a_step > 0 ? *step / ((1 + kBackward) * left.images_a_step) : 0;
+  const double guess = left.images_per_step > 0 ? *step / ((1 + kBackward) * left.images_per_step) : 0;
   tell(seconds_left(left, per_image_.value_or(guess), step), fmt::format("a step takes {:.3g} s", *step));
 }
 

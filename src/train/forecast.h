@@ -13,9 +13,9 @@
 namespace poem {
 
 struct WorkLeft {
-  double images = 0;         // whose features are taken: pools, and what is queued
-  double steps = 0;          // of training
-  double images_a_step = 0;  // forward; backward takes twice as long
+  double images = 0;           // whose features are taken: pools, and what is queued
+  double steps = 0;            // of training
+  double images_per_step = 0;  // forward; backward takes twice as long
 };
 
 // Seconds of the work at so many for an image's features and, where it is known, for a step.

@@ -25,11 +25,11 @@ bool computes_in_bf16(Precision precision, at::Device device) {
               "use device cuda there, or set it to float32");
 }
 
-int64_t images_a_block(int64_t size, at::Device device) {
+int64_t images_per_block(int64_t size, at::Device device) {
   constexpr int64_t kBusy = 4096 * 1024, kOnCpu = 2000 * 1024;  // pixels
-  constexpr int64_t kBytesAPixel = 4096;  // more than any backbone takes on its way to the features
+  constexpr int64_t kBytesPerPixel = 4096;  // more than any backbone takes on its way to the features
   const int64_t pixels =
-      device.is_cuda() ? std::min(kBusy, device_memory(device).total / 8 / kBytesAPixel) : kOnCpu;
+      device.is_cuda() ? std::min(kBusy, device_memory(device).total / 8 / kBytesPerPixel) : kOnCpu;
   return std::max<int64_t>(1, pixels / (size * size));
 }
 
@@ -50,7 +50,7 @@ int64_t step_bytes(Network& network, int64_t images, int64_t size, at::Device de
   return allocated().peak - before;
 }
 
-int64_t images_a_step(const Config& config, const Objective& objective) {
+int64_t images_per_step(const Config& config, const Objective& objective) {
   const int64_t outliers = config.mining.miner == "none" ? 0 : config.train.outlier_batch;
   return config.train.batch * objective.views() + outliers;
 }
@@ -66,7 +66,7 @@ void check_gpu_memory(const Config& config, at::Device device) {
   network->to(device);
   network->use_bf16(computes_in_bf16(config.train.precision, device));
   constexpr int64_t kFew = 4;
-  const int64_t size = config.data.size, images = images_a_step(config, *objective);
+  const int64_t size = config.data.size, images = images_per_step(config, *objective);
   const int64_t few = step_bytes(*network, kFew, size, device),
                 twice = step_bytes(*network, 2 * kFew, size, device);
   const int64_t need = 2 * (few + (twice - few) / kFew * std::max<int64_t>(0, images - kFew));

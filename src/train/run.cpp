@@ -101,7 +101,7 @@ class RunWriter {
 
 // Algorithm 2, epoch after epoch. False if a signal stopped it: the checkpoint then has all that was trained.
 bool train_epochs(Trainer& trainer, RunWriter& run) {
-  const SaveOnInterrupt words;
+  const SaveOnInterrupt saving;
   Job job("epoch", trainer.epoch(), trainer.epochs());
   const auto evaluate = [&] {
     if (const auto results = run.evaluate_epoch())
@@ -125,7 +125,6 @@ bool train_epochs(Trainer& trainer, RunWriter& run) {
 
 RunOutcome train(Trainer& trainer, const Inputs& inputs, const RunFolder& folder, at::Device device) {
   make_output_folder(fs::path(folder.checkpoint).parent_path().string());
-  warn_of_few_held_out(trainer.config(), inputs.training);
   RunWriter run(folder, inputs, trainer, device);
   if (!train_epochs(trainer, run)) return {false, std::nullopt};
   try {
@@ -157,8 +156,8 @@ void tell_of_rate(const Config& before, const Trainer& trainer) {
     return learning_rate(train, train.epochs, std::min(1.0, static_cast<double>(done) / train.epochs));
   };
   spdlog::info(
-      "train.epochs is {} instead of {}: the learning rate goes on at {:.3g} instead of {:.3g}, since the "
-      "schedule is one of shares of the whole training",
+      "train.epochs is {} instead of {}: the learning rate goes on at {:.3g} instead of {:.3g}, because "
+      "the schedule's milestones are shares of the whole training",
       now.train.epochs, before.train.epochs, rate(now.train), rate(before.train));
 }
 
@@ -215,6 +214,7 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
   if (!lock) lock.emplace(path);
   check_run_folder(path, force);  // another process may have filled it meanwhile
   empty_folder(path);
+  warn_of_few_held_out(config, inputs.training);
   try {
     write_file(folder.config, to_yaml(config));
     return train(trainer, inputs, folder, device);

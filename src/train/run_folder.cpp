@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/file.h"
+#include "core/text.h"
 #include "poem/error.h"
 #include "train/gallery.h"
 #include "train/run_checks.h"
@@ -37,6 +38,11 @@ void RunFolder::remove_results() const {
 
 // Only a run may be replaced, and only if its folder contains nothing else.
 void check_run_folder(const std::string& path, bool force) {
+  if (!force && RunFolder(path).is_run()) {
+    throw Error(path, "exists already",
+                "to continue it, resume the run " + shell_quoted(path) +
+                    "; or choose another folder, or replace it with option force");
+  }
   check_output_folder(path, force, RunFolder::kConfig);
   if (!fs::exists(path)) return;
   const std::string checkpoints = fs::path(RunFolder::kCheckpoint).parent_path().string();

@@ -98,13 +98,13 @@ void Trainer::start(const std::vector<Crop>& id) {
 
 void Trainer::mine_outliers() {
   if (batch_ > 0 || !mines(epoch_)) return;
-  const Posterior belief = timed_posterior();  // P(w)
+  const Posterior current = timed_posterior();  // P(w)
   const Stopwatch watch(mine_seconds_);
   MiningTask task;
   task.pool = draw_pool(data_.outliers.size(), config_.mining.pool, seed(), epoch_);  // D_pool: S outliers
   task.settings = mining_settings();
   task.network = network_view();
-  task.posterior = &belief;
+  task.posterior = &current;
   task.seed = seed();
   task.epoch = epoch_;
   // mining/thompson.cpp draws w ~ P(w).
@@ -262,10 +262,10 @@ WorkLeft Trainer::work_left() const {
   WorkLeft work;
   work.images = mined_epochs * features;
   work.steps = static_cast<double>((epochs() - epoch_) * batches_.count() - batch_);
-  const double a_step = id / static_cast<double>(batches_.count());  // ID images
+  const double ids_per_step = id / static_cast<double>(batches_.count());  // ID images
   const double outliers = miner_ ? static_cast<double>(config_.train.outlier_batch) : 0;
-  work.images_a_step = a_step * (static_cast<double>(objective_->views()) +
-                                 outliers / static_cast<double>(config_.train.batch));
+  work.images_per_step = ids_per_step * (static_cast<double>(objective_->views()) +
+                                         outliers / static_cast<double>(config_.train.batch));
   return work;
 }
 

@@ -38,8 +38,8 @@ expect_error more/notes.txt "unknown format" -- info more/notes.txt
 rm -r more
 printf 'no image' >bmp/cat/5.bmp
 # A remedy names the flag of a command that has one, and else the key.
-expect_error bmp/cat/5.bmp "cannot be decoded" "skip such images with --skip-bad (" -- info bmp
-expect_error bmp/cat/5.bmp "cannot be decoded" "data.skip_bad" -- train image.yaml --out new --set data.train=bmp
+expect_error bmp/cat/5.bmp "cannot be decoded" "skip such images with --skip-bad;" -- info bmp
+expect_error bmp/cat/5.bmp "skip such images with data.skip_bad: true" -- train image.yaml --out new --set data.train=bmp
 expect_ok train image.yaml --out runs/a --set data.train=png --set data.outliers=bmp --set data.test=bmp \
   --set "data.ood=[one=photos/cat/3.png]" --set data.skip_bad=true --set data.validation=0.2 --set train.epochs=1
 expect_same "$(head -1 runs/a/scores.csv)" "set,name,class,predicted,verdict,energy"

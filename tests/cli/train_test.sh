@@ -28,7 +28,7 @@ expect_words "$logs/out" mlp energy
 
 # The same config gives the same bytes; another seed does not. --force replaces a run, and nothing but a run.
 cp run/detector.safetensors first
-expect_error run "exists already" "--force" -- train flat.yaml --out run
+expect_error run "exists already" "poem train --resume run" "--force" -- train flat.yaml --out run
 expect_ok train flat.yaml --out run --force
 cmp run/detector.safetensors first
 expect_ok train flat.yaml --out run --force --seed 1
@@ -105,7 +105,7 @@ expect_words "$logs/out" "threshold  none"
 expect_ok train flat.yaml --out few --set threshold.tpr=0.99
 sed '/epoch   1/q' "$logs/err" | grep -q "data.validation 0.1 holds out few images" || fail "few images: not told before"
 rests="keeps 12 of 12 held-out ID images (asked: 99 %) and, with 95 % confidence, 73.5 to 99.8 % of new ones"
-expect_words "$logs/err" "$rests" "few images: the threshold $rests. Raise data.validation"
+expect_words "$logs/err" "$rests" "few images (12): the threshold will keep 73.5 to 99.8 % of new ID images"
 expect_ok info few/detector.safetensors
 expect_words "$logs/out" "$rests"
 unbroken=$'\xc2\xa0%' # no line breaks between a figure and its sign
