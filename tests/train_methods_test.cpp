@@ -39,6 +39,7 @@ const std::vector<std::vector<std::string>> kMethods = {
     {"objective.name=ccu", "mining.miner=random", "objective.components=5", "score=msp"},
     {"objective.name=outlier_class", "objective.beta=1", "mining.miner=greedy", "mining.skip=0.1",
      "score=reject"},
+    {"objective.name=sofl", "objective.beta=5", "mining.miner=greedy", "score=reject_energy"},
     {"objective.name=outlier_class", "objective.beta=1", "mining.miner=thompson"},
     {"objective.name=outlier_class", "objective.beta=1", "mining.miner=logit"},
     {"mining.miner=mean"},

@@ -45,7 +45,7 @@ void check(const Config& c, const std::string& path) {
     fail(fmt::format(
              "mining.miner greedy ranks outliers by the score, and {} needs more than the network's outputs",
              c.score),
-         "set score: energy, msp, or reject with objective.name outlier_class");
+         "set score: energy or msp, or reject or reject_energy with objective.name outlier_class");
   }
   if (c.mining.miner == "logit" && c.objective.name != "outlier_class") {
     fail("mining.miner logit needs an output for outliers", "set objective.name: outlier_class");
