@@ -20,13 +20,15 @@ PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at
   scores.logit.resize(size);
   scores.rank.resize(size);
   scores.other.resize(size);
+  scores.length.resize(size);
   std::vector<std::pair<int64_t, at::Tensor>>
       blocks;  // on the device until the end, so that none is waited for
   at::Tensor weights;
   task.network.features(task.pool, [&](int64_t first, const at::Tensor& features) {
     if (!weights.defined()) weights = columns.to(features.options());
     const at::Tensor phi = features.narrow(1, 0, weights.size(0));
-    blocks.emplace_back(first, phi.mm(weights));  // f(x) = wᵀφ(x)
+    // f(x) = wᵀφ(x), and ‖φ(x)‖
+    blocks.emplace_back(first, at::cat({phi.mm(weights), phi.norm(2, 1, /*keepdim=*/true)}, 1));
   });
   double spread = 0;
   for (const auto& [first, block] : blocks) {
@@ -34,6 +36,7 @@ PoolScores boundary_scores(const MiningTask& task, const at::Tensor& w, const at
     copy_scores(logits.select(1, 0), scores.logit, first);
     copy_scores(-logits.select(1, 0).abs(), scores.rank, first);
     copy_scores(-logits.select(1, 2).abs(), scores.other, first);
+    copy_scores(logits.select(1, -1), scores.length, first);
     spread += logits.narrow(1, 1, draws.size(1)).std(1).sum().item<double>();
   }
   scores.spread = spread / static_cast<double>(std::max<size_t>(size, 1));

@@ -41,10 +41,11 @@ void check(const Config& c, const std::string& path) {
                      c.mining.miner),
          "set mining.miner: none, or another objective");
   }
-  if (c.mining.miner == "greedy" && needs(c.score, kFitted | kNetwork)) {
+  if (c.mining.miner != "none" && make_miner(c.mining.miner)->uses_score() &&
+      needs(c.score, kFitted | kNetwork)) {
     fail(fmt::format(
-             "mining.miner greedy ranks outliers by the score, and {} needs more than the network's outputs",
-             c.score),
+             "mining.miner {} ranks outliers by the score, and {} needs more than the network's outputs",
+             c.mining.miner, c.score),
          "set score: energy or msp, or reject or reject_energy with objective.name outlier_class");
   }
   if (c.mining.miner == "logit" && c.objective.name != "outlier_class") {
