@@ -12,7 +12,7 @@
 namespace poem::bench {
 
 POEM_BENCH(mining) {
-  constexpr int64_t kPool = 4000, kSelect = 500, kAtATime = 500;
+  constexpr int64_t kPool = 1024, kSelect = 128, kAtATime = 512;
   NetworkSpec spec;  // DenseNet-BC-40-12
   spec.depth = 40;
   spec.classes = 11;
@@ -40,7 +40,7 @@ POEM_BENCH(mining) {
   for (const char* name : {"diverse", "dos"}) {
     const auto miner = make_miner(name), thompson = make_miner("thompson");
     compare(
-        std::string("mining 500 of 4,000 with DenseNet-40: ") + name + " / thompson",
+        std::string("mining 128 of 1,024, DenseNet-40: ") + name + " / thompson",
         [&] { keep(mine(*miner, task, {})); }, [&] { keep(mine(*thompson, task, {})); }, 1.1, 3);
   }
 }
