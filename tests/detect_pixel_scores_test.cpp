@@ -287,13 +287,14 @@ TEST(Evaluate, OneForwardPassServesAllScoresOfFeatures) {
   Detector detector = small_detector();
   const auto network = std::make_shared<CountingNetwork>(detector.network);
   detector.network = network;
-  const std::vector<std::string> names = {"msp", "maxlogit", "energy", "mds", "rmds", "knn", "react", "dice",
-                                          "ash", "scale",    "vim",    "gen", "fdbd", "ssd", "reject"};
+  const std::vector<std::string> names = {"msp",   "maxlogit", "energy", "mds",          "rmds", "knn",
+                                          "react", "dice",     "ash",    "scale",        "vim",  "gen",
+                                          "fdbd",  "ssd",      "reject", "reject_energy"};
   const auto scores = fit_scores(names, detector, id_images());
   EXPECT_EQ(network->count, 150);  // the training images once
   network->count = 0;
   EXPECT_EQ(evaluate(detector, scores, {noise(20, 4), {{"x", noise(10, 5)}, {"y", noise(7, 6)}}}).size(),
-            15u);
+            16u);
   EXPECT_EQ(network->count, 37);
 }
 

@@ -570,6 +570,29 @@ TEST(Scores, RejectIsTheOddsAgainstTheOutputsBeyondTheClasses) {
   }
 }
 
+TEST(Scores, RejectEnergyIsOneAndAHalfEnergiesLessTheRejects) {
+  const at::Tensor outputs = random({5, 6}, 2) * 3;
+  const at::Tensor scores = (*make_score("reject_energy"))(with_rejects(outputs));
+  for (int64_t i = 0; i < 5; ++i) {
+    double classes = 0, others = 0;
+    for (int64_t j = 0; j < 6; ++j) (j < 4 ? classes : others) += std::exp(outputs[i][j].item<double>());
+    EXPECT_NEAR(scores[i].item<double>(), 1.5 * std::log(classes) - std::log(others), 1e-5);
+  }
+  EXPECT_FALSE(needs("reject_energy", kFitted | kNetwork));  // so that a miner can rank by it
+  expect_error([] { choose_scores({"reject_energy"}, kTraining | kNetwork | kClasses); },
+               {"'reject_energy'", "beyond the classes"});
+}
+
+// Logits of any size: 1.5E − z must not overflow where exp(z) does.
+TEST(Scores, RejectEnergyIsFiniteForLargeLogits) {
+  const at::Tensor outputs =
+      at::tensor({900.f, 1.f, 2.f, 3.f, 4.f, 5.f, -900.f, -901.f, -902.f, -903.f, 800.f, -5.f}).view({2, 6});
+  const at::Tensor scores = (*make_score("reject_energy"))(with_rejects(outputs));
+  EXPECT_NEAR(scores[0].item<double>(), 1350 - (5 + std::log1p(std::exp(-1.0))), 1e-3);
+  const double classes = -900 + std::log(1 + std::exp(-1.0) + std::exp(-2.0) + std::exp(-3.0));
+  EXPECT_NEAR(scores[1].item<double>(), 1.5 * classes - 800, 1e-3);
+}
+
 // Where p(reject) is 1 or 0 in float32, the order is still that of float64.
 TEST(Scores, RejectTellsApartWhatIsCertain) {
   for (const double sign : {1.0, -1.0}) {

@@ -255,6 +255,18 @@ TEST(RunReport, BoundaryScoresHaveTheSignOfTheLog) {
   EXPECT_TRUE(has(comparison({folder.read(), other.read()}), "[-0.125]"));
 }
 
+TEST(RunReport, LengthsAndClustersAreShownForMinersThatKnowThem) {
+  RunFolder folder;
+  folder.put("metrics.jsonl", R"({"epoch":1,"mining":{"mined_length":0.25,"mined_clusters":null}})");
+  EXPECT_TRUE(has(folder.report(), "Length of the features"));
+  EXPECT_FALSE(has(folder.report(), "Clusters of similar outliers"));
+  folder.put("metrics.jsonl", R"({"epoch":1,"mining":{"mined_clusters":7.5,"pool_clusters":31.5}})");
+  const std::string html = folder.report();
+  for (const char* words : {"Clusters of similar outliers", "[7.5]", "[31.5]"})
+    EXPECT_TRUE(has(html, words)) << words;
+  EXPECT_FALSE(has(html, "Length of the features"));
+}
+
 TEST(RunReport, AFolderHasItsNameHoweverItIsWritten) {
   RunFolder folder;
   RunData run = folder.read();

@@ -97,6 +97,10 @@ TEST(Config, WhatDoesNotFitTogetherIsAnError) {
   expect(kLeast, {"network.std=[1, 0, 1]"}, {"network.std", "0", "1e-06"});
   expect(kLeast, {"network.std=[1, -1, 1]"}, {"network.std", "-1"});
   expect(kLeast, {"train.milestones=[0.5, 0.5]"}, {"train.milestones do not ascend"});
+  expect(kLeast, {"outliers.filters=[]"}, {"outliers.filters is empty", "area"});
+  expect(kLeast, {"outliers.filters=[area, lanzcos]"}, {"'lanzcos'", "nearest is 'lanczos'", "piece"});
+  for (const std::string miner : {"greedy", "dos"})
+    expect(kLeast, {"mining.miner=" + miner, "score=knn"}, {"mining.miner " + miner, "knn", "reject_energy"});
   folder.put("c.yaml", "data: {train: t}\n");
   EXPECT_EQ(read_config(folder / "c.yaml", {"mining.miner=none"}).data.outliers, "");
 }

@@ -13,6 +13,7 @@
 #include "expect_error.h"
 #include "log.h"
 #include "poem/random.h"
+#include "poem/read.h"
 #include "temporary_folder.h"
 
 namespace poem {
@@ -170,6 +171,32 @@ TEST(TrainingData, WithoutMinerNoOutliersAreRead) {
   config.mining.miner = "none";
   config.data.outliers = "no such file";
   EXPECT_FALSE(load_training_data(config).outliers.pixels.defined());
+}
+
+// Packed images stay larger than data.size and are resized crop by crop; other sources can only be blurred.
+TEST(TrainingData, FiltersOfOutliers) {
+  TemporaryFolder folder;
+  pack_images("world:outliers:20", folder / "outliers.poem", {});
+  Config config;
+  config.data.train = "world:train:40";
+  config.data.size = 16;
+  config.outliers.fit = OutlierFit::kResize;
+  const auto logged = [&](const std::string& source, const std::vector<std::string>& filters) {
+    config.data.outliers = source;
+    config.outliers.filters = filters;
+    const Log log;
+    const TrainingData data = load_training_data(config);
+    EXPECT_EQ(data.outlier_cut.filters.size(), filters.size());
+    EXPECT_EQ(data.id_cut.filters, std::vector<Filter>{Filter::kArea});
+    return log.text();
+  };
+  const auto idle = [](const std::string& log) {
+    return log.find("outliers.filters has no effect") != std::string::npos;
+  };
+  EXPECT_FALSE(idle(logged(folder / "outliers.poem", {"lanczos", "piece"})));
+  EXPECT_TRUE(idle(logged("world:outliers:20", {"lanczos", "piece"})));
+  EXPECT_FALSE(idle(logged("world:outliers:20", {"lanczos", "gaussian"})));
+  EXPECT_FALSE(idle(logged("world:outliers:20", {"area"})));
 }
 
 TEST(IdCrops, VisitEveryTrainingImageOnceInAnOrderOfTheEpoch) {

@@ -42,6 +42,7 @@ struct OutlierSettings {
   OutlierFit fit = OutlierFit::kCrop;
   int64_t padding = 4;
   bool flip = true;
+  std::vector<std::string> filters = {"area"};  // how images are resized: each crop draws one
 };
 
 // Whether the queue keeps features as they were when their epoch ended, or computes them again every epoch.

@@ -17,14 +17,18 @@ struct Crop {  // one view of one image
   uint64_t seed;
 };
 
+// How an image is made smaller (src/images/filters.h).
+enum class Filter { kArea, kTriangle, kBicubic, kLanczos, kGaussian, kNearest, kPiece };
+
 struct Augmentation {
   int64_t size = 32;        // side of what is cut
   int64_t padding = 4;      // zeros around the image before the random crop
   bool random_crop = true;  // false: the centre
   bool flip = true;         // mirror left-right with probability 1/2
-  // Images with a side above `size` are first shrunk to size×size by area averaging; false: crop from the
-  // original.
+  // Images with a side above `size` are first shrunk to size×size; false: crop from the original.
   bool resize = false;
+  // How: each crop draws one of these. kGaussian also blurs images that are not shrunk.
+  std::vector<Filter> filters = {Filter::kArea};
   // Colour jitter; 0 is off. The first three scale by a factor uniform in [max(0, 1 − x), 1 + x], hue shifts
   // by up to ± x turns. Applied to the crop in this order.
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
@@ -38,11 +42,11 @@ Augmentation plain(int64_t size);
 
 // uint8 n×C×size×size: row i is crops[i]; zeros outside of the image. The seed decides, in this order: the
 // row and the column of the crop (uniform over all positions inside the padded image), the flip, the jitter,
-// whether the crop is jittered and grey, the resized crop. Nothing else matters, so a crop is the same alone
-// and in any batch. float32 points stay as they are.
+// whether the crop is jittered and grey, the resized crop; and, on its own, the filter. Nothing else matters,
+// so a crop is the same alone and in any batch. float32 points stay as they are.
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
 
-// Whether cut() leaves colours unchanged.
+// Whether cut() leaves colours unchanged and shrinks by area averaging only.
 bool only_moves(const Augmentation& augmentation);
 
 // What the seeds decide, for code that cuts elsewhere: int32 n×4. Each row contains the image, the row and

@@ -32,6 +32,9 @@ struct MiningSettings {
   int64_t max_per_image = 0;  // how many crops of one image may be mined; 0: any number
   double skip = 0;            // q, the share of the pool that is skipped before the N are taken
   double random = 0;          // the share of the N that is taken at random from the rest of the pool
+
+  int64_t skip_count(size_t pool_size) const;  // how many of the pool are skipped
+  int64_t random_count() const;                // how many of the N are taken at random
 };
 
 // Calls visit(first, features) for block after block of the crops, so that the features of all crops are
@@ -53,6 +56,7 @@ struct MiningTask {
   MiningSettings settings;  // `select` is the number itself, never 0
   NetworkView network;
   const Posterior* posterior = nullptr;  // the prior if the miner does not use a posterior
+  int64_t batch = 64;                    // outliers that a training step takes
   uint64_t seed = 0;
   int64_t epoch = 0;
 };
@@ -62,6 +66,9 @@ struct PoolScores {
   std::vector<float> logit;      // f(x) = wᵀφ(x); empty if the miner has no w
   std::vector<float> other;      // the rank by an independent draw of w; empty if there is no w
   std::optional<double> spread;  // standard deviation of wᵀφ over draws, averaged over the pool
+  std::vector<float> length;     // ‖φ(x)‖; empty if the miner does not know it
+  std::vector<int64_t>
+      cluster;  // to which of a few groups of similar outliers it belongs, from 0; may be empty
 };
 
 class Miner {
@@ -69,6 +76,9 @@ class Miner {
   virtual ~Miner() = default;
   virtual bool uses_posterior() const { return false; }
   virtual bool uses_features() const { return true; }
+  virtual bool uses_score() const {
+    return false;
+  }  // NetworkView::id_score, which the run's score must allow
   virtual PoolScores score(const MiningTask& task) const = 0;
 };
 
@@ -90,6 +100,8 @@ struct ClassShare {
 struct MiningDiagnostics {
   std::optional<double> pool_abs_logit, mined_abs_logit;  // mean |wᵀφ|
   std::optional<double> pool_p_outlier, mined_p_outlier;  // mean sigmoid(wᵀφ)
+  std::optional<double> pool_length, mined_length;        // mean ‖φ‖
+  std::optional<double> pool_clusters, mined_clusters;    // effective number of clusters: exp of the entropy
   std::optional<double> spread;                           // of wᵀφ over draws, mean over the pool
   std::optional<double> draw_overlap;  // share of the selection that another draw selects too
   std::optional<double> last_overlap;  // share of the distinct images that the last epoch mined too

@@ -27,6 +27,7 @@ std::unique_ptr<Score> make_msp();
 std::unique_ptr<Score> make_odin();
 std::unique_ptr<Score> make_react();
 std::unique_ptr<Score> make_reject();
+std::unique_ptr<Score> make_reject_energy();
 std::unique_ptr<Score> make_rmds();
 std::unique_ptr<Score> make_scale();
 std::unique_ptr<Score> make_ssd();
@@ -59,6 +60,7 @@ Registry<Entry>& scores() {
                    {"fdbd", {make_fdbd, kTraining | kOfHead}},
                    {"ssd", {make_ssd, kTraining}},
                    {"reject", {make_reject, kRejects}},
+                   {"reject_energy", {make_reject_energy, kRejects}},
                    {"odin", {make_odin, kClasses | kNetwork | kHeldOut}},
                    {"mahalanobis", {make_mahalanobis, kClasses | kTraining | kNetwork | kHeldOut}},
                });

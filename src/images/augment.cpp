@@ -9,7 +9,7 @@
 #include <numeric>
 #include <optional>
 
-#include "images/resize.h"
+#include "images/filters.h"
 #include "images/resized_crop.h"
 #include "poem/error.h"
 #include "poem/random.h"
@@ -165,6 +165,10 @@ bool jitters(const Augmentation& a) {
   return a.brightness > 0 || a.contrast > 0 || a.saturation > 0 || a.hue > 0;
 }
 
+bool area_only(const Augmentation& a) {
+  return std::all_of(a.filters.begin(), a.filters.end(), [](Filter f) { return f == Filter::kArea; });
+}
+
 bool shrinks(const ImageSet& images, const Augmentation& a) {
   return a.resize && std::max(images.height(), images.width()) > a.size;
 }
@@ -197,7 +201,9 @@ Augmentation plain(int64_t size) {
   return a;
 }
 
-bool only_moves(const Augmentation& a) { return !jitters(a) && a.grey == 0 && a.min_area >= 1; }
+bool only_moves(const Augmentation& a) {
+  return !jitters(a) && a.grey == 0 && a.min_area >= 1 && area_only(a);
+}
 
 at::Tensor crop_places(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& a) {
   check(images, crops, count);
@@ -228,31 +234,27 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
   const bool columns = !images.pixels.is_contiguous();
   TORCH_CHECK(!columns || images.pixels.transpose(2, 3).is_contiguous(), "cut: planes of rows or of columns");
 
-  const bool shrinks = poem::shrinks(images, a);
   const Shape shape = resized(images, a);
   check_room(images, shape, a);
-  std::optional<AreaAverage> shrink;
-  if (shrinks) {
-    shrink.emplace(AreaAverage::Axis{source.height, a.size, 0, a.size},
-                   AreaAverage::Axis{source.width, a.size, 0, a.size});
-  }
+  const bool filters = shrinks(images, a) || !area_only(a);
+  std::optional<Filters> filter;
+  if (filters)
+    filter.emplace(a.filters, Filters::Size{source.height, source.width},
+                   Filters::Size{shape.height, shape.width});
 
   at::Tensor result = at::empty({count, source.channels, a.size, a.size}, at::kByte);
   const auto* in = images.pixels.data_ptr<uint8_t>();
   auto* out = result.data_ptr<uint8_t>();
   const int64_t stride = source.channels * a.size * a.size;
   at::parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
-    std::vector<uint8_t> turned(columns ? source.bytes() : 0), small(shrinks ? shape.bytes() : 0);
+    std::vector<uint8_t> turned(columns ? source.bytes() : 0), small(filters ? shape.bytes() : 0);
     for (int64_t i = begin; i < end; ++i) {
       const uint8_t* image = in + images.row(crops[i].image) * source.bytes();
       if (columns) {
         turn(image, source, turned.data());
         image = turned.data();
       }
-      if (shrinks) {
-        (*shrink)(image, source.channels, small.data());
-        image = small.data();
-      }
+      if (filters) image = (*filter)(image, source.channels, crops[i].seed, small.data());
       const View view = decide(crops[i].seed, shape, a);
       uint8_t* to = out + i * stride;
       if (a.min_area < 1) {

@@ -9,6 +9,8 @@ namespace {
 
 class GreedyMiner : public Miner {
  public:
+  bool uses_score() const override { return true; }
+
   PoolScores score(const MiningTask& task) const override {
     PoolScores scores;
     scores.rank.resize(task.pool.size());

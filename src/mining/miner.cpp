@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -21,6 +22,8 @@ std::unique_ptr<Miner> make_thompson_miner();
 std::unique_ptr<Miner> make_mean_miner();
 std::unique_ptr<Miner> make_greedy_miner();
 std::unique_ptr<Miner> make_logit_miner();
+std::unique_ptr<Miner> make_dos_miner();
+std::unique_ptr<Miner> make_diverse_miner();
 
 namespace {
 
@@ -31,6 +34,8 @@ Registry<MinerFactory>& miners() {
                                                            {"mean", make_mean_miner},
                                                            {"greedy", make_greedy_miner},
                                                            {"logit", make_logit_miner},
+                                                           {"dos", make_dos_miner},
+                                                           {"diverse", make_diverse_miner},
                                                        });
   return miners;
 }
@@ -61,10 +66,6 @@ int64_t available(const std::vector<Crop>& pool, int64_t limit) {
   return total;
 }
 
-int64_t skipped(const std::vector<Crop>& pool, double share) {
-  return static_cast<int64_t>(share * static_cast<double>(pool.size()));
-}
-
 std::vector<int64_t> top(const std::vector<float>& rank, int64_t n) {
   if (n == 0) return {};
   TopN best(n);
@@ -85,16 +86,12 @@ void shuffle(const MiningTask& task, std::vector<float>& rank) {
   }
 }
 
-int64_t at_random(const MiningTask& task) {
-  return std::llround(task.settings.random * static_cast<double>(task.settings.select));
-}
-
 // Takes the best by rank, as many as are not taken at random. In `rank`, only entries that may still be mined
 // remain.
 std::vector<int64_t> take_best(const MiningTask& task, std::vector<float>& rank) {
   if (task.settings.max_per_image > 0) limit_repeats(task.pool, task.settings.max_per_image, rank);
-  take_out(top(rank, skipped(task.pool, task.settings.skip)), rank);
-  const std::vector<int64_t> best = top(rank, task.settings.select - at_random(task));
+  take_out(top(rank, task.settings.skip_count(task.pool.size())), rank);
+  const std::vector<int64_t> best = top(rank, task.settings.select - task.settings.random_count());
   take_out(best, rank);
   return best;
 }
@@ -102,7 +99,7 @@ std::vector<int64_t> take_best(const MiningTask& task, std::vector<float>& rank)
 std::vector<int64_t> add_random(const MiningTask& task, std::vector<int64_t> chosen,
                                 std::vector<float>& rank) {
   shuffle(task, rank);
-  const std::vector<int64_t> others = top(rank, at_random(task));
+  const std::vector<int64_t> others = top(rank, task.settings.random_count());
   chosen.insert(chosen.end(), others.begin(), others.end());
   std::sort(chosen.begin(), chosen.end());
   return chosen;
@@ -130,7 +127,26 @@ double mean_over(const std::vector<int64_t>& indices, Function value) {
   return sum / static_cast<double>(std::max<size_t>(indices.size(), 1));
 }
 
+// exp(−Σ s log s) over the shares s of the clusters: 1 if all entries are in one cluster, k if they are
+// spread evenly over k.
+double effective_number(const std::vector<int64_t>& entries, const std::vector<int64_t>& cluster) {
+  std::map<int64_t, int64_t> count;
+  for (int64_t i : entries) ++count[cluster[i]];
+  double entropy = 0;
+  for (const auto& [name, members] : count) {
+    const double share = static_cast<double>(members) / static_cast<double>(entries.size());
+    entropy -= share * std::log(share);
+  }
+  return std::exp(entropy);
+}
+
 }  // namespace
+
+int64_t MiningSettings::skip_count(size_t pool_size) const {
+  return static_cast<int64_t>(skip * static_cast<double>(pool_size));
+}
+
+int64_t MiningSettings::random_count() const { return std::llround(random * static_cast<double>(select)); }
 
 std::vector<std::string> miner_names() { return miners().names(); }
 
@@ -143,7 +159,7 @@ void register_miner(const std::string& name, MinerFactory make) {
 
 void check_select(const std::vector<Crop>& pool, const MiningSettings& settings) {
   const int64_t offered =
-      std::max<int64_t>(0, available(pool, settings.max_per_image) - skipped(pool, settings.skip));
+      std::max<int64_t>(0, available(pool, settings.max_per_image) - settings.skip_count(pool.size()));
   if (settings.select > offered) {
     throw Error(
         "mining.select",
@@ -165,9 +181,18 @@ Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& 
   d.distinct_images = static_cast<int64_t>(images.size());
   if (!last.empty()) d.last_overlap = shared(images, distinct_images(last));
   if (!scores.other.empty()) d.draw_overlap = shared(best, take_best(task, scores.other));
+  std::vector<int64_t> all(task.pool.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  if (!scores.length.empty()) {
+    const auto length = [&](int64_t i) { return double{scores.length[i]}; };
+    d.pool_length = mean_over(all, length);
+    d.mined_length = mean_over(chosen, length);
+  }
+  if (!scores.cluster.empty()) {
+    d.pool_clusters = effective_number(all, scores.cluster);
+    d.mined_clusters = effective_number(chosen, scores.cluster);
+  }
   if (!scores.logit.empty()) {
-    std::vector<int64_t> all(task.pool.size());
-    std::iota(all.begin(), all.end(), int64_t{0});
     const auto magnitude = [&](int64_t i) { return std::abs(double{scores.logit[i]}); };
     const auto p_outlier = [&](int64_t i) { return 1 / (1 + std::exp(-double{scores.logit[i]})); };
     d.pool_abs_logit = mean_over(all, magnitude);

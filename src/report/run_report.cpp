@@ -248,6 +248,10 @@ void add_mining(Page& page, const RunData& run) {
       {{"with a second draw", "/mining/draw_overlap"}, {"with the previous epoch", "/mining/last_overlap"}});
   add_curves(grid, run, "Spread of wᵀφ over draws", {{"label", "standard deviation"}, {"low", 0}},
              {{"pool", "/mining/spread"}});
+  add_curves(grid, run, "Length of the features", {{"label", "mean ‖φ‖"}, {"low", 0}},
+             {{"mined set", "/mining/mined_length"}, {"pool", "/mining/pool_length"}});
+  add_curves(grid, run, "Clusters of similar outliers", {{"label", "effective number"}, {"low", 0}},
+             {{"mined set", "/mining/mined_clusters"}, {"pool", "/mining/pool_clusters"}});
   add_curves(grid, run, "Distinct images in the mined set", {{"label", "images"}, {"low", 0}},
              {{"images", "/mining/distinct_images"}});
   draw_grid(page, "Mining", grid);

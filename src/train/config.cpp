@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/text.h"
+#include "images/filters.h"
 #include "poem/error.h"
 #include "poem/scores.h"
 #include "train/config_keys.h"
@@ -42,12 +43,14 @@ void check(const Config& c, const std::string& path) {
                      c.mining.miner),
          "set mining.miner: none, or another objective");
   }
-  if (c.mining.miner == "greedy" && needs(c.score, kFitted | kNetwork)) {
+  if (c.mining.miner != "none" && make_miner(c.mining.miner)->uses_score() &&
+      needs(c.score, kFitted | kNetwork)) {
     fail(fmt::format(
-             "mining.miner greedy ranks outliers by the score, and {} needs more than the network's outputs",
-             c.score),
-         "set score: energy, msp, or reject with objective.name outlier_class");
+             "mining.miner {} ranks outliers by the score, and {} needs more than the network's outputs",
+             c.mining.miner, c.score),
+         "set score: energy or msp, or reject or reject_energy with objective.name outlier_class");
   }
+  if (c.outliers.filters.empty()) fail("outliers.filters is empty", "name at least one: area is the default");
   if (c.mining.miner == "logit" && c.objective.name != "outlier_class") {
     fail("mining.miner logit needs an output for outliers", "set objective.name: outlier_class");
   }
@@ -119,6 +122,11 @@ std::vector<Key> keys(Config& c) {
       {"outliers.padding", &c.outliers.padding, "outliers: zeros added on each side before the random crop",
        between(0, 256)},
       {"outliers.flip", &c.outliers.flip, "outliers: mirror half of them, chosen at random"},
+      {"outliers.filters", &c.outliers.filters,
+       "outliers.fit resize: how a larger image of a packed file or array becomes smaller; every crop draws "
+       "one "
+       "of these (docs/data.md). gaussian also blurs images that have data.size already",
+       one_of(filter_names())},
 
       {"network.name", &c.network.name, "the backbone", one_of(network_names())},
       {"network.depth", &c.network.depth, "densenet and wideresnet: number of layers, 6n+4",

@@ -8,6 +8,7 @@
 
 #include "core/named_path.h"
 #include "core/text.h"
+#include "images/filters.h"
 #include "poem/error.h"
 #include "poem/random.h"
 
@@ -90,7 +91,22 @@ Augmentation outlier_augmentation(const Config& config) {
   cut.padding = config.outliers.padding;
   cut.flip = config.outliers.flip;
   cut.resize = config.outliers.fit == OutlierFit::kResize;
+  cut.filters.clear();
+  for (const std::string& name : config.outliers.filters) cut.filters.push_back(filter_of(name));
   return cut;
+}
+
+// kArea is the default and kGaussian acts on every image; the others change only what is made smaller.
+void warn_of_idle_filters(const ImageSet& outliers, const Augmentation& cut) {
+  if (cut.resize && std::max(outliers.height(), outliers.width()) > cut.size) return;
+  const bool idle =
+      std::none_of(cut.filters.begin(), cut.filters.end(), [](Filter f) { return f == Filter::kGaussian; });
+  if (idle && cut.filters != Augmentation().filters)
+    spdlog::warn(
+        "{}: outliers.filters has no effect, because the outliers are not resized crop by crop (set "
+        "outliers.fit: "
+        "resize, and name a packed file or array of larger images)",
+        outliers.name);
 }
 
 }  // namespace
@@ -142,6 +158,7 @@ TrainingData load_training_data(const Config& config) {
     check_channels(data.outliers, channels);
     const Crop any{0, 0};
     cut(data.outliers, &any, 1, data.outlier_cut);  // an Error now if they are too small
+    warn_of_idle_filters(data.outliers, data.outlier_cut);
     const int64_t side = std::min(data.outliers.height(), data.outliers.width());
     if (side < config.data.size && side > 1) {  // points have one pixel
       spdlog::warn(

@@ -23,6 +23,10 @@ void each_member(Diagnostics& d, Function visit) {
   visit("mined_abs_logit", d.mined_abs_logit);
   visit("pool_p_outlier", d.pool_p_outlier);
   visit("mined_p_outlier", d.mined_p_outlier);
+  visit("pool_length", d.pool_length);
+  visit("mined_length", d.mined_length);
+  visit("pool_clusters", d.pool_clusters);
+  visit("mined_clusters", d.mined_clusters);
   visit("spread", d.spread);
   visit("draw_overlap", d.draw_overlap);
   visit("last_overlap", d.last_overlap);
@@ -44,7 +48,7 @@ MiningDiagnostics diagnostics_from(const json& j) {
   MiningDiagnostics diagnostics;
   j.at("distinct_images").get_to(diagnostics.distinct_images);
   each_member(diagnostics, [&](const char* name, auto& value) {
-    if (!j.at(name).is_null()) value = j.at(name).get<double>();
+    if (j.contains(name) && !j.at(name).is_null()) value = j.at(name).get<double>();  // older ones lack some
   });
   for (const json& share : j.value("classes", json::array()))
     diagnostics.classes.push_back({share.at("name"), share.at("pool"), share.at("mined")});

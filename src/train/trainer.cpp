@@ -105,6 +105,7 @@ void Trainer::mine_outliers() {
   task.settings = mining_settings();
   task.network = network_view();
   task.posterior = &current;
+  task.batch = config_.train.outlier_batch;
   task.seed = seed();
   task.epoch = epoch_;
   // mining/thompson.cpp draws w ~ P(w).

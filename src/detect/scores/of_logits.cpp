@@ -1,4 +1,5 @@
-// Scores that need no more than the logits z: MSP, MaxLogit, Energy, GEN, and the odds against rejection.
+// Scores that need no more than the logits z: MSP, MaxLogit, Energy, GEN, and the odds against rejection,
+// with and without the energy.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -29,6 +30,13 @@ at::Tensor gen(const Batch& batch) {
 // is −1 in float32 wherever logits are 17 apart, and a miner must tell such outliers from each other.
 at::Tensor reject(const Batch& batch) { return batch.logits.logsumexp(1) - batch.rejects.logsumexp(1); }
 
+// (1 + α)E − z with α = ½, E = logsumexp of the classes' logits and z that of the others: `reject`, which
+// knows the outliers trained on, and a little of the energy, which knows inputs near the classes.
+at::Tensor reject_energy(const Batch& batch) {
+  constexpr double kAlpha = 0.5;
+  return reject(batch) - kAlpha * energy(batch.logits);
+}
+
 class OfLogits : public Score {
  public:
   explicit OfLogits(at::Tensor (*formula)(const Batch&)) : formula_(formula) {}
@@ -45,5 +53,6 @@ std::unique_ptr<Score> make_maxlogit() { return std::make_unique<OfLogits>(max_l
 std::unique_ptr<Score> make_energy() { return std::make_unique<OfLogits>(negative_energy); }
 std::unique_ptr<Score> make_gen() { return std::make_unique<OfLogits>(gen); }
 std::unique_ptr<Score> make_reject() { return std::make_unique<OfLogits>(reject); }
+std::unique_ptr<Score> make_reject_energy() { return std::make_unique<OfLogits>(reject_energy); }
 
 }  // namespace poem

@@ -1,0 +1,61 @@
+// The usual ways to make an image smaller. Photos of a pool that were all made small in the same way can be
+// told from ID images by their sharpness alone; if each crop draws its filter, a network must look at more.
+//
+//   Filters filters({Filter::kLanczos, Filter::kGaussian}, {64, 64}, {32, 32});
+//   std::vector<uint8_t> room(3 * 32 * 32);
+//   const uint8_t* small = filters(pixels, /*channels=*/3, crop.seed, room.data());
+//
+// kArea      the mean of the area that a pixel covers
+// kTriangle  bilinear, kBicubic (a = −½), kLanczos (3 lobes): stretched by the scale, as in Pillow
+// kGaussian  standard deviation from 0.25 to 1.1 pixels of the result
+// kNearest   every n-th pixel
+// kPiece     a random piece of the original, not resized
+//
+// An image that keeps its size is left as it is, except by kGaussian. All sums are of whole numbers, so the
+// bytes are the same on every machine.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "images/resize.h"
+#include "poem/crops.h"
+
+namespace poem {
+
+std::vector<std::string> filter_names();    // "area", …, in the order of Filter
+Filter filter_of(const std::string& name);  // the name must be one of these
+
+class Filters {
+ public:
+  struct Size {
+    int64_t height, width;
+  };
+  Filters(const std::vector<Filter>& filters, Size from, Size to);
+
+  // uint8 channels×from → channels×to. The seed draws one of the filters, each equally likely, and its width
+  // or place. Returns `room` with the result in it, or `in` if there is nothing to do.
+  const uint8_t* operator()(const uint8_t* in, int64_t channels, uint64_t seed, uint8_t* room) const;
+
+ private:
+  struct Taps {  // the source pixels under one pixel, with weights that add up to kOne
+    int64_t first;
+    std::vector<int32_t> weights;
+  };
+  using Axis = std::vector<Taps>;  // one per pixel of the result
+
+  static Axis kernel_taps(Filter filter, int64_t variant, int64_t length, int64_t size);
+  static Axis single_taps(Filter filter, int64_t variant, int64_t length, int64_t size);
+  static std::vector<Axis> variants(Filter filter, int64_t length, int64_t size);
+  void resample(const Axis& rows, const Axis& columns, const uint8_t* in, int64_t channels,
+                uint8_t* out) const;
+
+  std::vector<Filter> filters_;
+  Size from_;
+  bool shrinks_;
+  std::optional<AreaAverage> area_;
+  std::vector<std::vector<Axis>> rows_, columns_;  // by filter and variant; empty for kArea
+};
+
+}  // namespace poem
