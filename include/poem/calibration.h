@@ -11,12 +11,13 @@ struct Calibration {
   double tpr;      // the threshold keeps at least this share of the held-out ID images; above 0, at most 1
   int64_t images;  // the number of held-out images
 };
-bool is_possible(const Calibration& calibration);  // false for what only a damaged file says
+bool is_possible(const Calibration& calibration);  // false if a value is out of range: the file is damaged
 
-// The share of new ID images that the threshold keeps, as a 95 % interval over all choices of the held-out
-// images. The threshold is the k-th largest of n scores, where k is the smallest count with k/n ≥ tpr. For
-// any continuous distribution of the scores, the share that it keeps is then distributed as Beta(k, n − k +
-// 1). Ties keep more.
+// With 95 % confidence, the threshold keeps a share of new ID images between `low` and `high`. The reason:
+// the threshold is the k-th largest of the n scores of the held-out images, where k is the smallest count
+// with k/n ≥ tpr. If the scores have a continuous distribution, the share that such a threshold keeps is
+// distributed as Beta(k, n − k + 1), and `low` and `high` are its 2.5 % and 97.5 % quantiles. If scores are
+// equal, the threshold keeps more.
 struct KeptShare {
   double low, high;
 };

@@ -58,7 +58,7 @@ enum class Schedule { kStep, kCosine };
 
 struct TrainSettings {
   int64_t epochs = 100;
-  int64_t pretrain = 0;        // epochs on ID images alone before them, with a schedule of their own
+  int64_t pretrain = 0;        // epochs on ID images alone, before `epochs`; with their own schedule
   int64_t warmup = 0;          // epochs in which the rate rises to the learning rate
   int64_t evaluate_every = 0;  // epochs between evaluations on the test sets; 0: after the last only
   int64_t batch = 64, outlier_batch = 64;
@@ -97,11 +97,14 @@ Config parse_config(const std::string& path);
 // The same for the text of such a file; `where` names it in messages.
 Config config_from(const std::string& text, const std::string& where);
 
-// As parse_config(), then the assignments ("KEY=VALUE"), then the objective's weight as a number, then checks
-// of keys that depend on each other. `given_to` names the assignments in messages.
+// Does in this order: parse_config(); the assignments ("KEY=VALUE"); objective.beta, if it is empty, becomes
+// the published weight; checks of keys that depend on each other. `given_to` names the assignments in
+// messages.
 Config read_config(const std::string& path, const std::vector<std::string>& assignments,
                    const std::string& given_to = "set");
-std::string to_yaml(const Config& config);  // the weight is a number there too
+
+// Every key with its value. As in read_config(), an empty objective.beta becomes the published weight.
+std::string to_yaml(const Config& config);
 
 // The config as a run keeps it: data.folder is absolute, so that the run can be resumed from any folder.
 Config anchored(Config config);

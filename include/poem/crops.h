@@ -25,7 +25,10 @@ struct Augmentation {
   int64_t padding = 4;      // zeros around the image before the random crop
   bool random_crop = true;  // false: the centre
   bool flip = true;         // mirror left-right with probability 1/2
-  // Images with a side above `size` are first shrunk to size×size; false: crop from the original.
+  // true: an image with a side above `size` is first shrunk to size×size, each axis by its own factor, so an
+  // image that is not square is squeezed. false: crop from the original. (read_images() with
+  // ReadOptions::size never squeezes: it resizes the shorter side and cuts out the centre. Images that were
+  // read at this size are not resized again.)
   bool resize = false;
   // How: each crop draws one of these. kGaussian also blurs images that are not shrunk.
   std::vector<Filter> filters = {Filter::kArea};
@@ -40,10 +43,17 @@ struct Augmentation {
 // Without randomness: the whole image, resized to `size` if it is larger, or its centre.
 Augmentation plain(int64_t size);
 
-// uint8 n×C×size×size: row i is crops[i]; zeros outside of the image. The seed decides, in this order: the
-// row and the column of the crop (uniform over all positions inside the padded image), the flip, the jitter,
-// whether the crop is jittered and grey, the resized crop; and, on its own, the filter. Nothing else matters,
-// so a crop is the same alone and in any batch. float32 points stay as they are.
+// uint8 n×C×size×size: row i is crops[i]; zeros outside of the image. The seed of a crop decides, in this
+// order:
+//   1. the row and the column where the crop starts, uniform over all positions inside the padded image (only
+//      if random_crop is true and min_area is 1),
+//   2. whether it is mirrored,
+//   3. the amounts of jitter,
+//   4. whether it is jittered,
+//   5. whether it becomes grey,
+//   6. the box of a random resized crop (only if min_area is below 1);
+// and, on its own, the filter. Nothing else matters, so a crop is the same alone and in any batch. float32
+// points stay as they are.
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
 
 // Whether cut() leaves colours unchanged and shrinks by area averaging only.

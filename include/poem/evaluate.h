@@ -28,8 +28,8 @@ struct TestData {
 };
 
 // Throws an Error unless all sets have this number of channels and every class of `test.id` is among
-// `class_names`. Classes are matched by name. If one side has only the names 0, 1, 2, …, labels are
-// positions.
+// `class_names`. Classes are matched by name. If a name is not found, but the images or the detector have
+// only the names 0, 1, 2, …, labels count as positions in `class_names`.
 void check_fits(int64_t channels, const std::vector<std::string>& class_names, const TestData& test);
 
 // The labels of the images as positions in `class_names` (int64 N), matched in the same way.
@@ -47,8 +47,9 @@ struct ScoredSet {
 std::vector<ScoredSet> score_sets(const Detector& detector, const std::vector<std::shared_ptr<Score>>& scores,
                                   const TestData& test);
 
-// One result per score. Accuracy and confusion are there if the ID images have labels; the counts at the
-// threshold are there for the detector's own score. The balance changes neither.
+// One result per score. It has accuracy and confusion if the ID images have labels and the network classifies
+// (confusion only with at most 1,000 classes), and the counts at the threshold if the score is the detector's
+// own. The balance changes none of these three.
 std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detector& detector,
                                const std::vector<std::shared_ptr<Score>>& scores, const ImageSet& id,
                                const std::optional<Balance>& balance = std::nullopt);

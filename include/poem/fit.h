@@ -21,7 +21,7 @@ struct IdImages {
 // The rows of the network's last layer that belong to the classes; undefined if the layer is not linear.
 Head head_of(const Detector& detector);
 
-// The sum of the Needs that a detector and these images meet.
+// The Needs that a detector and these images meet, combined with |.
 unsigned available(const Detector& detector, const std::optional<IdImages>& images);
 
 // The scores of these names in order; "all" means all scores whose needs are met. The detector's own score is

@@ -53,7 +53,8 @@ struct ImageSet {
   std::string title(int64_t image) const;  // the image's name, or its index if the images have no names
 };
 
-// Where pixels lie while a GPU trains on them: in its memory if they fit, or always streamed to it.
+// Where pixels are while a GPU trains on them. kAuto: all in the GPU's memory if they fit. Otherwise, and
+// always with kStream, the GPU gets the images of each batch when it needs them.
 enum class ImagePlace { kAuto, kStream };
 
 // A copy of these images in this order.

@@ -19,8 +19,8 @@ struct OodMetrics {  // shares of 1
 };
 
 // Exact; equal scores count as ties. Average precision is Σ (Rₖ − Rₖ₋₁) Pₖ over the distinct thresholds. An
-// infinite score ranks above or below all finite ones. An empty array is an Error, and so is NaN, whose index
-// it names.
+// infinite score ranks above or below all finite ones. An empty array is an Error. So is a NaN; the message
+// names its index.
 OodMetrics ood_metrics(const std::vector<double>& id, const std::vector<double>& ood);
 
 // The smallest count out of n whose share is at least tpr, 0 < tpr ≤ 1.

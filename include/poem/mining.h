@@ -2,8 +2,11 @@
 // repeats, takes the N best and computes diagnostics.
 //
 //   MiningTask task;
-//   task.pool = draw_pool(…);
-//   …
+//   Stream seeds(/*seed=*/0, "my pool");
+//   for (int64_t image = 0; image < outliers.size(); ++image) task.pool.push_back({image, seeds.bits64()});
+//   task.settings.select = 1000;
+//   task.network.features = …;  // calls Network::features() on cut() of the crops, block after block
+//   task.posterior = &posterior;
 //   Mined mined = mine(*make_miner("thompson"), task, last_mined);
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -52,8 +55,8 @@ struct NetworkView {
 
 // What a miner knows about an epoch.
 struct MiningTask {
-  std::vector<Crop> pool;
-  MiningSettings settings;  // `select` is the number itself, never 0
+  std::vector<Crop> pool;   // with max_per_image, crops of one image must be neighbours
+  MiningSettings settings;  // `select` must be N itself: 0 has no special meaning here
   NetworkView network;
   const Posterior* posterior = nullptr;  // the prior if the miner does not use a posterior
   int64_t batch = 64;                    // outliers that a training step takes

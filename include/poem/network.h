@@ -19,8 +19,9 @@ namespace poem {
 
 struct TensorFile;
 
-// Where the tensors of a network come from: drawn for a new network, from the file for a stored one. Each is
-// compared with the file before it is made, so a description that claims too much costs no memory.
+// Where the tensors of a network come from. A new network draws them from the seed. A stored network copies
+// them from a file, and each must have the shape and type that the network's NetworkSpec asks for. This is
+// checked before the tensor is allocated, so a damaged spec that describes a huge network takes no memory.
 struct Weights {
   Weights(uint64_t seed) : seed(seed) {}  // implicit: make_network(spec, 7)
   Weights(const TensorFile& file, std::string prefix) : file(&file), prefix(std::move(prefix)) {}

@@ -56,8 +56,10 @@ class Objective {
                           const at::Tensor& outlier_logits, const at::Tensor& chance) const = 0;
 };
 
+// An unknown name is an Error. An empty settings.beta means the published weight.
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings);
-// The settings with the published weight if none is given. Without a weight if the objective has none.
+// The same settings with the published weight where `beta` is empty. If the objective has no weight, `beta`
+// becomes empty.
 ObjectiveSettings resolved(ObjectiveSettings settings);
 // The score that the objective was published with; empty if several are in use.
 std::string published_score(const std::string& objective);

@@ -26,8 +26,8 @@ struct ReadOptions {
   int64_t size = 0;
   bool skip_bad = false;    // leave out images that cannot be decoded, with a warning for each
   std::string folder = "";  // where relative paths start; empty: the current folder
-  // For images to train on: images without labels and a class folder without images are an Error. false: such
-  // a folder is only named in a warning.
+  // true, for images to train on: images without labels are an Error, and so is a class folder without
+  // images. false: images need no labels, and a class folder without images only gives a warning.
   bool every_class = false;
 };
 

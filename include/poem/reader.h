@@ -29,8 +29,8 @@ struct Labels {
   ImageNames names = {};  // one per image that went to the sink; empty if the images have no names
 };
 
-// Decides which images are wanted: from the count and the labels of all images, their rows in ascending
-// order.
+// Chooses images of a source. It gets the number and the labels of all images, and returns the indices of the
+// chosen ones in ascending order.
 using Choose = std::function<std::vector<int64_t>(int64_t count, const Labels& labels)>;
 
 // What the headers of a source say.

@@ -69,8 +69,8 @@ void check_figures(const std::string& score, const Results& results);
 // keep their order.
 std::string to_json_text(const Results& results);
 
-// One line per set, then `mean`, without counts. The columns id_accuracy and problem repeat; id_accuracy is
-// empty if it is unknown. Missing figures are NA.
+// One line per set, then the line `mean`, whose counts are empty. id_accuracy and problem are the same on
+// every line; id_accuracy is empty if it is unknown. Missing figures are NA.
 std::string to_csv(const Results& results);
 
 // A table in percent for people. Of the classes it shows those with the lowest accuracy.

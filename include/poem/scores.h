@@ -82,7 +82,7 @@ class Score {
   std::string name_, problem_;
 };
 
-// What a score needs in addition to the network's outputs and features. Needs are added with |.
+// What a score needs in addition to the network's outputs and features. Needs are combined with |.
 enum Need : unsigned {
   kNothing = 0,
   kTraining = 1,  // fit(): features and labels of ID training inputs
@@ -94,8 +94,9 @@ enum Need : unsigned {
   kHead = 64,     // fit(): weight and bias of that linear layer
 };
 
-constexpr unsigned kImages = kTraining | kHeldOut;  // a score with one of these needs ID images
-constexpr unsigned kFitted = kImages | kHead;       // a score with one of these must be fitted
+// For needs(): whether a score needs ID images, and whether it must be fitted.
+constexpr unsigned kImages = kTraining | kHeldOut;
+constexpr unsigned kFitted = kImages | kHead;
 
 // A score that is not fitted yet. An unknown name is an Error that lists the known ones.
 std::unique_ptr<Score> make_score(const std::string& name);
@@ -110,14 +111,14 @@ std::unique_ptr<Score> make_fitted_score(const std::string& name, const Training
 bool needs(const std::string& name, unsigned any_of);  // whether the score has at least one of these Needs
 std::vector<std::string> score_names();
 
-// Adds a score of the caller's own: `score` in a config then takes its name. `needs` is a sum of Needs. A
-// name that is taken is an Error. Register before the first use and from one thread.
+// Adds a score of the caller's own: `score` in a config then takes its name. `needs` are its Needs,
+// combined with |. A name that is taken is an Error. Register before the first use and from one thread.
 using ScoreFactory = std::function<std::unique_ptr<Score>()>;
 void register_score(const std::string& name, ScoreFactory make, unsigned needs);
 
-// The names without repeats; "all" stands for every score that needs no more than `available`, a sum of
-// Needs. An unknown name is an Error, and so is a score that needs more. The score `fitted` is fitted already
-// and needs nothing.
+// The names without repeats; "all" stands for every score that needs no more than `available`, which is Needs
+// combined with |. An unknown name is an Error, and so is a score that needs more. The score `fitted` is
+// fitted already and needs nothing.
 std::vector<std::string> choose_scores(const std::vector<std::string>& names, unsigned available,
                                        const std::string& fitted = "");
 

@@ -2,7 +2,7 @@
 //
 //   at::Tensor y = target_logits(settings, seed, epoch, Side::kOutlier, 0, rows);
 //
-// The noise depends only on seed, epoch, side and row, so a resumed or distributed run draws the same.
+// The noise depends only on seed, epoch, side and row, so a resumed run draws the same.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,6 @@
 // Trains detectors. A training is a run: a folder with the config, figures of every epoch, a checkpoint, the
-// detector and its results (docs/run-folder.md). A run that was killed at any moment resumes to the same
-// result.
+// detector and its results (docs/run-folder.md). A run that was killed at any moment can be resumed. On the
+// CPU it then ends in the same bits as a run that was never stopped.
 //
 //   const Config config = read_config("my.yaml", {"train.epochs=10"});
 //   const RunOutcome outcome = start_run(config, "runs/mine", /*force=*/false, pick_device("auto"));
@@ -22,7 +22,7 @@
 namespace poem {
 
 struct RunOutcome {
-  bool finished;                   // false: a signal that the program caught ended it; resume_run() goes on
+  bool finished;                   // false: the program caught a signal and stopped; resume_run() continues
   std::optional<Results> results;  // if the config names test sets
 };
 
