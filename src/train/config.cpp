@@ -31,7 +31,7 @@ void check(const Config& c, const std::string& path) {
   };
   if (c.data.train.empty()) fail("data.train is missing", "name the labelled training images");
   if (c.mining.miner != "none" && c.data.outliers.empty()) {
-    fail("data.outliers is missing", "name the auxiliary outliers, or set mining.miner: none");
+    fail("data.outliers is missing", "name the outliers, or set mining.miner: none");
   }
   if (c.mining.miner == "none" && make_objective(c.objective)->needs_outliers()) {
     fail(fmt::format("objective.name {} trains with outliers, but mining.miner is none", c.objective.name),
@@ -84,7 +84,7 @@ std::vector<Key> keys(Config& c) {
        "folder from which relative sources start; empty: the folder in which poem runs (the run records it)"},
       {"data.train", &c.data.train, "labelled ID training images (docs/data.md lists the sources)"},
       {"data.test", &c.data.test, "labelled ID test images; empty: no evaluation after training"},
-      {"data.outliers", &c.data.outliers, "auxiliary outliers; may be empty with mining.miner none"},
+      {"data.outliers", &c.data.outliers, "the outliers that are mined; may be empty with mining.miner none"},
       {"data.ood", &c.data.ood, "OOD test sets as NAME=SOURCE"},
       {"data.size", &c.data.size, "side of the network's square input in pixels", between(1, 1024)},
       {"data.validation", &c.data.validation,

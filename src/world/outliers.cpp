@@ -1,4 +1,4 @@
-// The auxiliary pool: families that are neither ID classes nor OOD test families. Some share parts with ID
+// The outliers: families that are neither ID classes nor OOD test families. Some share parts with ID
 // classes (wheels, hulls, roofs, crowns, handles), others share nothing. ImageNet relates to CIFAR in the
 // same way.
 #include <cmath>

@@ -11,7 +11,7 @@ namespace poem {
 
 constexpr int kWorldVersion = 1;
 
-// Sets: "train" and "test" (eight labelled classes), "outliers" (the broad auxiliary pool, labelled with the
+// Sets: "train" and "test" (eight labelled classes), "outliers" (many families, labelled with the
 // family drawn), and the OOD test families "digits", "textures", "scenes", "cropped", "resized" and "patches"
 // (without labels; the pool contains none of them). Image i of a set depends only on (seed, set, i), so a
 // smaller set is the beginning of a larger one.
