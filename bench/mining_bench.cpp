@@ -13,8 +13,10 @@ namespace poem::bench {
 
 POEM_BENCH(mining) {
   constexpr int64_t kPool = 1024, kSelect = 128, kAtATime = 512;
-  NetworkSpec spec;  // DenseNet-BC-40-12
-  spec.depth = 40;
+  NetworkSpec spec;  // the demo's: clustering weighs more beside a small network
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  spec.width = 1;
   spec.classes = 11;
   const std::shared_ptr<Network> network = make_network(spec, 1);
   network->train(false);
@@ -40,8 +42,8 @@ POEM_BENCH(mining) {
   for (const char* name : {"diverse", "dos"}) {
     const auto miner = make_miner(name), thompson = make_miner("thompson");
     compare(
-        std::string("mining 128 of 1,024, DenseNet-40: ") + name + " / thompson",
-        [&] { keep(mine(*miner, task, {})); }, [&] { keep(mine(*thompson, task, {})); }, 1.1, 3);
+        std::string("mining 128 of 1,024, WideResNet-10-1: ") + name + " / thompson",
+        [&] { keep(mine(*miner, task, {})); }, [&] { keep(mine(*thompson, task, {})); }, 1.3);
   }
 }
 

@@ -43,7 +43,7 @@ struct Part {
 // Puts rows in block order to the pool's entries.
 template <class T>
 void scatter(const at::Tensor& values, const int64_t* entries, std::vector<T>& out) {
-  const at::Tensor here = values.to(at::kCPU, at::CppTypeToScalarType<T>::value).contiguous();
+  const at::Tensor here = values.to(at::kCPU, c10::CppTypeToScalarType<T>::value).contiguous();
   const T* in = here.data_ptr<T>();
   for (int64_t i = 0; i < here.numel(); ++i) out[entries[i]] = in[i];
 }
