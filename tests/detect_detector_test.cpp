@@ -197,6 +197,7 @@ TEST(Detector, ADescriptionThatDoesNotFitItsTensorsIsAnError) {
   expect("/network/classes", 9000000, {"tensor 'linear.weight' has shape", "9000000"});
   expect("/network/classes", uint64_t{1} << 63, {"network.classes"});
   expect("/network/pixels", -4, {"network.pixels", "is -4"});
+  expect("/network/pixels", 100, {"size", "is 32", "takes 100 pixels"});
   expect("/network/head", "density", {"tensor 'linear.weight' has shape"});
   expect("/network/mean", {1.0}, {"network.mean", "1 values", "3 channels"});
   expect("/network/name", "densnet", {"description is damaged", "'densnet'", "nearest is 'densenet'"});

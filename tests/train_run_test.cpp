@@ -170,6 +170,28 @@ TEST(Run, ThatGoesOnKeepsItsResultsUntilTheNextCheckpoint) {
   EXPECT_NE(read_file(folder / "run/detector.safetensors"), detector);
 }
 
+// An evaluation that comes late must not take the half-trained network of the next epoch for the last one's.
+TEST(Run, StoppedInsideOfAnEpochItDoesNotEvaluateTheEpochBefore) {
+  TemporaryFolder folder;
+  Config config = points();
+  config.mining.miner = "random";            // scores nothing: the signal is first noticed after a batch
+  for (int batch = 0; batch < 4; ++batch) {  // three batches are an epoch
+    catch_interrupts();
+    std::raise(SIGINT);
+    EXPECT_FALSE(
+        (batch == 0 ? start_run(config, folder / "run", false, kCpu) : resume_run(folder / "run", kCpu))
+            .finished);
+  }
+  catch_interrupts();
+  EXPECT_TRUE(resume_run(folder / "run", kCpu, {"train.evaluate_every=1"}).finished);
+  release_interrupts();
+  const std::vector<nlohmann::json> lines = metrics(folder / "run/metrics.jsonl");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_FALSE(lines[0].contains("results"));
+  EXPECT_TRUE(lines[1].contains("results"));
+  EXPECT_TRUE(lines[2].contains("results"));
+}
+
 // At one learning rate a run that goes on is the same as one that was so long from the start: also the queue,
 // which does not hold the last epoch of a finished run.
 TEST(Run, GoesOnToMoreEpochs) {

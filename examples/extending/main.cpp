@@ -2,10 +2,13 @@
 //
 //   extending extending.yaml runs/extending
 #include <ATen/ATen.h>
+#include <poem/detector.h>
 #include <poem/error.h>
 #include <poem/mining.h>
 #include <poem/objective.h>
+#include <poem/read.h>
 #include <poem/reader.h>
+#include <poem/results.h>
 #include <poem/runtime.h>
 #include <poem/scores.h>
 #include <poem/training.h>
@@ -124,7 +127,7 @@ int main(int argc, char** argv) {
     write_outliers("outliers.ppm");
     const poem::Config config = poem::read_config(argv[1], {});
     const poem::RunOutcome outcome = poem::start_run(config, argv[2], /*force=*/false, at::kCPU);
-    std::printf("%s", poem::to_table(*outcome.results).c_str());
+    if (outcome.results) std::printf("%s", poem::to_table(*outcome.results).c_str());
     const poem::Detector detector = poem::Detector::load(poem::detector_path(argv[2]));
     int unknown = 0;
     for (const poem::Verdict& verdict : detector.judge(poem::read_images("outliers.ppm")))

@@ -7,9 +7,14 @@
 
 #include <string>
 
+#include "core/npy.h"
+
 namespace poem {
 
-// An .npz without this array is a poem::Error that lists those it has; else as read_npy() and read_npz().
+// The array with its header read and its elements not. An .npz without this array is a poem::Error that lists
+// those it has; otherwise as open_npy() and open_npz().
+StoredArray open_array(const std::string& path, const std::string& name);
+
 at::Tensor read_array(const std::string& path, const std::string& name);
 
 }  // namespace poem

@@ -130,6 +130,9 @@ Detector describe(const json& about, const TensorFile& file) {
   if (about.contains("calibration")) detector.calibration = calibration_from(about["calibration"]);
   detector.network = make_network(network_from(entry(about, "network")), Weights(file, ""));
   check_classes(detector);
+  if (const int64_t pixels = detector.network->spec().pixels;
+      pixels > 1 && pixels != detector.size * detector.size)
+    throw Error("size", fmt::format("is {}, but the network takes {} pixels", detector.size, pixels));
   return detector;
 }
 

@@ -185,7 +185,7 @@ void check_room(const ImageSet& images, const Shape& shape, const Augmentation& 
     throw Error(images.name,
                 fmt::format("images of {}×{} with a padding of {} are too small for crops of {}",
                             images.height(), images.width(), a.padding, a.size),
-                "raise the padding, or read the images at a larger size");
+                "use larger images, raise outliers.padding, or set outliers.fit: resize");
   }
 }
 

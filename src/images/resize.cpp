@@ -48,7 +48,8 @@ at::Tensor fit(const at::Tensor& images, int64_t size) {
     shrink(images.contiguous(), size, fitted);
     return fitted;
   }
-  const int64_t block = std::max<int64_t>(1, kPixels / images[0].numel());
+  const int64_t largest = std::max(images[0].numel(), fitted[0].numel());
+  const int64_t block = std::max<int64_t>(1, kPixels / largest);
   for (int64_t first = 0; first < count; first += block) {
     const int64_t n = std::min(block, count - first);
     fitted.narrow(0, first, n).copy_(grow(images.narrow(0, first, n), size));

@@ -53,20 +53,22 @@ std::vector<int64_t> nearest_the_boundary(const at::Tensor& logits, int64_t sele
 
 }  // namespace
 
+// The header tells what does not fit, before the rows are read.
 at::Tensor read_features(const std::string& path, int64_t width) {
-  const at::Tensor features = read_array(path, "features");
-  if (features.dim() != 2 || !features.is_floating_point()) {
-    throw Error(path, fmt::format("has {} dimensions of {}", features.dim(), numpy_type(features)),
+  const StoredArray array = open_array(path, "features");
+  const std::vector<int64_t>& shape = array.shape();
+  if (shape.size() != 2 || array.type().rfind("float", 0) != 0) {
+    throw Error(path, fmt::format("has {} dimensions of {}", shape.size(), array.type()),
                 "save rows × features as floats");
   }
-  if (features.numel() == 0) {
-    throw Error(path, fmt::format("has {} rows of {} features", features.size(0), features.size(1)),
-                "give at least one row");
+  if (shape[0] == 0 || shape[1] == 0) {
+    throw Error(path, fmt::format("has {} rows of {} features", shape[0], shape[1]), "give at least one row");
   }
-  if (width > 0 && features.size(1) != width) {
-    throw Error(path, fmt::format("has {} features per row, expected {}", features.size(1), width),
+  if (width > 0 && shape[1] != width) {
+    throw Error(path, fmt::format("has {} features per row, expected {}", shape[1], width),
                 "use features of the same network in all files");
   }
+  const at::Tensor features = array.read();
   check_finite(path, features, "remove the row or correct its source");
   return features;
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/interrupts.h"
 #include "net/weights.h"
 #include "poem/error.h"
 #include "poem/network.h"
@@ -141,6 +142,7 @@ void Density::set_metric(const at::Tensor& id_images) {
   const at::Tensor difference = x - x.mean(0);
   at::Tensor covariance = difference.t().mm(difference) / static_cast<double>(x.size(0));
   covariance.diagonal().add_(kRaise * covariance.diagonal().sum() + 1e-12);
+  stop_if_interrupted();
   const at::Tensor lower = at::linalg_cholesky(covariance);
   const at::Tensor identity = at::eye(lower.size(0), lower.options());
   whiten_.copy_(at::linalg_solve_triangular(lower, identity, /*upper=*/false).t());
@@ -156,6 +158,7 @@ void Density::place(Mixture& mixture, const at::Tensor& u, const char* stream_na
   at::Tensor means = u.index_select(0, at::tensor(rows, u.options().dtype(at::kLong)));
   at::Tensor counts, squares;
   for (int i = 0; i < kIterations; ++i) {
+    stop_if_interrupted();
     const auto [nearest_square, nearest] = Mixture::distances(u, means).min(1);
     const at::Tensor one = at::ones({n}, u.options());
     counts = at::zeros({k}, u.options()).index_add_(0, nearest, one);

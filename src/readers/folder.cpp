@@ -31,7 +31,7 @@ std::vector<std::string> list_images(const std::string& folder, ImageFiles& file
       entry.disable_recursion_pending();
     else if (entry->is_directory())
       files.add_folder(name);
-    else if (is_image_name(name))
+    else if (is_image_name(name) && entry->is_regular_file())  // not a pipe, which nobody may ever write to
       names.push_back(name);
     else
       files.pass_over(name);

@@ -152,7 +152,7 @@ std::vector<Key> keys(Config& c) {
        between(1, 10000)},
       {"objective.temperature", &c.objective.temperature, "supcon: temperature τ", between(1e-3, 1e3)},
       {"objective.components", &c.objective.components,
-       "ccu: number of Gaussians in each of the two densities", between(1, 100000)},
+       "ccu: number of Gaussians in each of the two densities", between(1, 10000)},
       {"objective.density_learning_rate", &c.objective.density_rate,
        "ccu: learning rate of the two densities", between(0, 1)},
 

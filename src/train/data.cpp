@@ -62,6 +62,8 @@ void tell_missing_classes(const ImageSet& id) {
   if (missing.empty()) return;
   constexpr size_t kMost = 5;
   const size_t count = missing.size();
+  if (count + 1 >= id.class_names.size())
+    throw Error(id.name, "has images of one class only", "training needs images of at least two classes");
   if (count > kMost) {
     missing.resize(kMost);
     missing.push_back(fmt::format("{} others", count - kMost));

@@ -101,17 +101,22 @@ class RunWriter {
 
 // Algorithm 2, epoch after epoch. False if a signal stopped it: the checkpoint then has all that was trained.
 bool train_epochs(Trainer& trainer, RunWriter& run) {
-  const SaveOnInterrupt saving;
+  std::optional<SaveOnInterrupt> saving;  // once a batch is trained, there is something to save
+  const auto stop = [&] {
+    if (!saving) saving.emplace();
+    return interrupted();
+  };
   Job job("epoch", trainer.epoch(), trainer.epochs());
   const auto evaluate = [&] {
     if (const auto results = run.evaluate_epoch())
       job.set_figures(fmt::format("FPR95 {:.2f} %", 100 * results->mean.fpr95));
   };
   try {
-    evaluate();  // a signal may have stopped the last evaluation
+    if (!trainer.in_epoch()) evaluate();  // a signal may have stopped the last evaluation
     while (!trainer.done()) {
-      run.record(trainer.run_epoch());
+      run.record(trainer.run_epoch(stop));
       run.save();
+      saving.reset();
       evaluate();
       job.set_done(trainer.epoch());
       stop_if_interrupted();
@@ -242,9 +247,11 @@ RunOutcome resume_run(const std::string& path, at::Device device, const std::vec
     throw Error(path, "is not a run: it has no config.yaml", "name the folder of a training");
   }
   check_changeable(set, path);
-  const Config before = read_config(folder.config, {}), config = anchored(read_config(folder.config, set));
   const Lock lock(path);
+  const Config before = read_config(folder.config, {}), config = anchored(read_config(folder.config, set));
   find_sources(config, folder);
+  const auto objective = make_objective(config.objective);
+  check_memory(config, *make_network(likely_spec(config, *objective), Weights::none()));
   check_gpu_memory(config, device);
   const Inputs inputs(config);
   check_room(config, inputs, device);

@@ -296,7 +296,10 @@ void Trainer::load(const TensorFile& file) {
   queue_seconds_ = seconds[2].item<double>();
   epoch_ = position[0].item<int64_t>();
   batch_ = position[1].item<int64_t>();
-  if (epoch_ < 0 || batch_ < 0) throw Error(file.path, "tensor 'position' is negative", "train again");
+  if (epoch_ < 0 || batch_ < 0 || batch_ > batches_.count())
+    throw Error(file.path,
+                fmt::format("tensor 'position' is impossible: batch {} of epoch {}", batch_, epoch_),
+                "train again");
   if (file.metadata.count("diagnostics") > 0) {
     diagnostics_ = diagnostics_from(nlohmann::json::parse(file.text("diagnostics")));
   }

@@ -36,7 +36,8 @@ class Trainer {
 
   // Trains one epoch, or the rest of one that was stopped. `stop` is asked after every batch. If it says so,
   // and on Ctrl-C while features are taken, Interrupted is thrown: in_epoch() then tells whether there is
-  // anything to save, and the next call goes on from there. A loss that is not finite is an Error.
+  // anything to save, and a trainer that loads what store() wrote goes on from there. A loss that is not
+  // finite is an Error.
   EpochReport run_epoch(const std::function<bool()>& stop = interrupted);
 
   // Everything that decides how training goes on. Random draws need no state: they follow from seed and

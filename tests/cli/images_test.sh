@@ -20,10 +20,11 @@ expect_words "$logs/out" "count      20" "      10   cat"
 # What is not an image is counted, and a class that is left without one is named; training does not start.
 cp -r bmp more
 mkdir more/emu more/gnu
+mkfifo more/dog/pipe.png # nobody ever writes into it
 touch more/emu/{1,2}.heic more/notes.txt more/.DS_Store more/dog/Thumbs.db
 expect_ok info more
 expect_words "$logs/out" "count      20" "classes    2"
-expect_words "$logs/err" "more: passed over 3 files: 2 .heic, 1 .txt" \
+expect_words "$logs/err" "more: passed over 4 files: 2 .heic, 1 .png, 1 .txt" \
   "more has class folders without an image: emu (2 .heic) and gnu (empty)"
 write_image_config image.yaml
 expect_error more "class folders without an image: emu (2 .heic) and gnu (empty)" -- train image.yaml --out new --set data.train=more

@@ -68,6 +68,7 @@ expect_error missing.poem "no such file" -- "${bad[@]}" data.test=world:test:8 -
 expect_error "'a'" twice -- "${bad[@]}" data.test=world:test:8 --set "data.ood=[a=world:digits:8, a=world:scenes:8]"
 expect_error "'reject'" "beyond the classes" -- "${bad[@]}" score=reject
 expect_error "'mahalanobis'" "data.validation" -- "${bad[@]}" score=mahalanobis --set data.validation=0
+expect_error world:train:1 "one class only" -- "${bad[@]}" data.train=world:train:1
 expect_error "cross_entropy ignores outliers" "has no effect" "mining.miner: none" -- "${bad[@]}" objective.name=cross_entropy
 evaluate=(eval run --id damaged.npy --ood)
 expect_error "damaged.npy" -- "${evaluate[@]}" a=world:digits:8

@@ -232,3 +232,8 @@ if mount -t tmpfs -o size=32k tmpfs small 2>/dev/null; then
 else
   echo "not tried: a full file system (mounting is not permitted)"
 fi
+
+# A resumed run is checked like a new one.
+cp -r few large
+sed -i 's/^  pool: .*/  pool: 1000000000000/' large/config.yaml
+expect_error mining.pool "of memory" -- train --resume large
