@@ -144,7 +144,7 @@ TEST(Methods, LearnOnlyWithTheirOwnOutputs) {
   EXPECT_EQ(outputs(kMethods[1]), 8 + 5);
   EXPECT_EQ(outputs(kMethods[2]), 8 + 2);
   EXPECT_EQ(outputs(kMethods[3]), 8 + 1);
-  EXPECT_EQ(outputs(kMethods[8]), 128);
+  EXPECT_EQ(outputs(kMethods.back()), 128);
 }
 
 TEST(Methods, ThePosteriorOfCcuIsOverTheFeaturesAlone) {
@@ -156,7 +156,7 @@ TEST(Methods, ThePosteriorOfCcuIsOverTheFeaturesAlone) {
 }
 
 TEST(Methods, AContrastiveNetworkHasNoAccuracy) {
-  Trained training(base(kMethods[8]));
+  Trained training(base(kMethods.back()));
   ASSERT_TRUE(training.run());
   EXPECT_FALSE(training.reports.back().train_accuracy.has_value());
   EXPECT_FALSE(training.reports.back().validation_accuracy.has_value());

@@ -362,7 +362,8 @@ TEST(Run, ACheckpointThatDoesNotFitIsAnError) {
   mined[0][0] = -1;
   expect("mined", mined, "beyond");
   expect("position", at::zeros({0}, at::kLong), "shape");
-  expect("position", at::tensor({-1l, 0l}), "negative");
+  expect("position", at::tensor({-1l, 0l}), "impossible");
+  expect("position", at::tensor({0l, 1000l}), "impossible");
   expect("seconds", at::zeros({3}), "type");
   expect("queue.epochs", at::zeros({1000}, at::kLong), "list of epochs");
   expect("queue.0.gram", at::zeros({2, 2}, at::kDouble), "shape");

@@ -219,9 +219,9 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
   if (!lock) lock.emplace(path);
   check_run_folder(path, force);  // another process may have filled it meanwhile
   empty_folder(path);
-  warn_of_few_held_out(config, inputs.training);
   try {
     write_file(folder.config, to_yaml(config));
+    warn_of_few_held_out(config, inputs.training);
     return train(trainer, inputs, folder, device);
   } catch (...) {
     if (!fs::exists(folder.checkpoint)) {  // nothing worth resuming

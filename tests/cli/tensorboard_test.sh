@@ -6,7 +6,7 @@ check() { python3 "$sources/tests/cli/read_events.py" "$1" 2>"$logs/read" || fai
 write_flat_config flat.yaml
 set=(--set train.epochs=4 --set train.evaluate_every=2 --set 'data.ood=[ring=world2d:ood:50, a ü=world2d:ood:40]')
 expect_ok train flat.yaml --out run "${set[@]}"
-expect_same "$(check run)" "6 events, $((4 * 21 - 1 + 2 * (3 * 5 + 2 * 2 + 1))) values"
+expect_same "$(check run)" "6 events, $((4 * 23 - 1 + 2 * (3 * 5 + 2 * 2 + 1))) values"
 cp -r run copy
 
 # No outliers: figures that do not apply are left out.
