@@ -194,7 +194,8 @@ void fetch_file(const KnownFile& file, const std::string& folder) {
     tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", url, reason);
   }
   if (bytes_of(part) == 0) fs::remove(part);
-  throw Error(path, "could not be downloaded: " + tried, "try later, or give another source with option source");
+  throw Error(path, "could not be downloaded: " + tried,
+              "try later, or give another source with option source");
 }
 
 #else
