@@ -227,9 +227,34 @@ TEST(Cut, TheFilterDoesNotChangeTheOtherDraws) {
       cut(set, crops, 5, with({Filter::kGaussian})).equal(cut(set, crops, 5, with({Filter::kArea}))));
 }
 
-TEST(OnlyMoves, IsNotTrueOfOtherFilters) {
-  EXPECT_TRUE(only_moves(with({Filter::kArea})));
-  EXPECT_FALSE(only_moves(with({Filter::kArea, Filter::kGaussian})));
+// As the GPU does it: pixel by pixel, from the tables.
+TEST(Filters, TablesGiveTheSamePixels) {
+  for (const Filters::Size to : {Filters::Size{8, 8}, Filters::Size{20, 13}}) {  // the second keeps the size
+    const Filters::Size from{20, 13};
+    const Filters filters({std::begin(kAll), std::end(kAll)}, from, to);
+    const Image image = noise(2 * from.height * from.width, 6);
+    int filtered = 0;
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      const Filters::Drawn drawn = filters.draw(seed);
+      if (drawn.rows < 0) continue;
+      ++filtered;
+      Image room(2 * to.height * to.width);
+      const uint8_t* expected = filters(image.data(), 2, seed, room.data());
+      for (int64_t i = 0; i < 2 * to.height * to.width; ++i) {
+        const Filters::Taps& row = filters.taps()[drawn.rows + i / to.width % to.height];
+        const Filters::Taps& column = filters.taps()[drawn.columns + i % to.width];
+        double sum = 0;
+        for (int r = 0; r < row.count; ++r)
+          for (int c = 0; c < column.count; ++c)
+            sum += static_cast<double>(filters.weights()[row.weights + r]) *
+                   filters.weights()[column.weights + c] *
+                   image[i / (to.width * to.height) * from.width * from.height +
+                         (row.first + r) * from.width + column.first + c];
+        ASSERT_EQ(expected[i], std::clamp(std::floor(sum / (1 << 30) + 0.5), 0.0, 255.0)) << seed << " " << i;
+      }
+    }
+    EXPECT_GT(filtered, 10);
+  }
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ Augmentation plain(int64_t size);
 // points stay as they are.
 at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& augmentation);
 
-// Whether cut() leaves colours unchanged and shrinks by area averaging only.
+// Whether cut() neither changes colours nor cuts random resized crops, so that a GPU can do it.
 bool only_moves(const Augmentation& augmentation);
 
 // What the seeds decide, for code that cuts elsewhere: int32 n×4. Each row contains the image, the row and

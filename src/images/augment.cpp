@@ -169,10 +169,6 @@ bool area_only(const Augmentation& a) {
   return std::all_of(a.filters.begin(), a.filters.end(), [](Filter f) { return f == Filter::kArea; });
 }
 
-bool shrinks(const ImageSet& images, const Augmentation& a) {
-  return a.resize && std::max(images.height(), images.width()) > a.size;
-}
-
 // The source of the crops: the images, or resized copies of them.
 Shape resized(const ImageSet& images, const Augmentation& a) {
   if (shrinks(images, a)) return {images.channels(), a.size, a.size};
@@ -201,9 +197,7 @@ Augmentation plain(int64_t size) {
   return a;
 }
 
-bool only_moves(const Augmentation& a) {
-  return !jitters(a) && a.grey == 0 && a.min_area >= 1 && area_only(a);
-}
+bool only_moves(const Augmentation& a) { return !jitters(a) && a.grey == 0 && a.min_area >= 1; }
 
 at::Tensor crop_places(const ImageSet& images, const Crop* crops, int64_t count, const Augmentation& a) {
   check(images, crops, count);
@@ -238,9 +232,7 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
   check_room(images, shape, a);
   const bool filters = shrinks(images, a) || !area_only(a);
   std::optional<Filters> filter;
-  if (filters)
-    filter.emplace(a.filters, Filters::Size{source.height, source.width},
-                   Filters::Size{shape.height, shape.width});
+  if (filters) filter = crop_filters(images, a);
 
   at::Tensor result = at::empty({count, source.channels, a.size, a.size}, at::kByte);
   const auto* in = images.pixels.data_ptr<uint8_t>();

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "cuda/cut.h"
+#include "images/filters.h"
 #endif
 
 namespace poem {
@@ -21,15 +22,17 @@ namespace poem {
 #ifdef POEM_HAS_CUDA
 namespace {
 
-void cut_on_gpu(const at::Tensor& pixels, const at::Tensor& places, const Augmentation& a,
-                const at::Tensor& out) {
+at::Tensor to_gpu(const at::Tensor& tensor, at::Device device) {
+  return tensor.pin_memory().to(device, /*non_blocking=*/true);
+}
+
+void cut_on_gpu(const at::Tensor& pixels, bool resize, const cuda::CutFilters& filters,
+                const at::Tensor& places, const at::Tensor& out) {
   const auto channels = static_cast<int>(pixels.size(1)), height = static_cast<int>(pixels.size(2)),
              width = static_cast<int>(pixels.size(3));
-  const bool resize = a.resize && std::max<int64_t>(height, width) > a.size;
-  const at::Tensor there = places.pin_memory().to(pixels.device(), /*non_blocking=*/true);
-  cuda::cut({pixels.data_ptr<uint8_t>(), channels, height, width, resize}, there.data_ptr<int32_t>(),
-            places.size(0), static_cast<int>(a.size), out.data_ptr<uint8_t>(),
-            c10::cuda::getCurrentCUDAStream());
+  cuda::cut({pixels.data_ptr<uint8_t>(), channels, height, width, resize}, filters,
+            to_gpu(places, pixels.device()).data_ptr<int32_t>(), places.size(0),
+            static_cast<int>(out.size(2)), out.data_ptr<uint8_t>(), c10::cuda::getCurrentCUDAStream());
 }
 
 }  // namespace
@@ -89,6 +92,50 @@ struct DeviceImages::Streaming {
   int turn = 0;
 };
 
+// The filters of an augmentation, with their tables on the GPU.
+struct DeviceImages::Tables {
+  Tables(const ImageSet& images, const Augmentation& a, at::Device device)
+      : names(a.filters), size(a.size), resize(a.resize), filters(crop_filters(images, a)) {
+    const auto count = static_cast<int64_t>(filters.taps().size());
+    taps = at::empty({count, 3}, at::kInt);
+    static_assert(sizeof(Filters::Taps) == 3 * sizeof(int32_t));
+    std::memcpy(taps.data_ptr<int32_t>(), filters.taps().data(), count * sizeof(Filters::Taps));
+    taps = taps.to(device);
+    weights = at::tensor(filters.weights(), at::kInt).to(device);
+  }
+  bool fit(const Augmentation& a) const { return names == a.filters && size == a.size && resize == a.resize; }
+
+  // int32 n×2: what the seeds of the crops draw.
+  at::Tensor draw(const Crop* crops, int64_t count) const {
+    at::Tensor drawn = at::empty({count, 2}, at::kInt);
+    auto* out = drawn.data_ptr<int32_t>();
+    at::parallel_for(0, count, 1024, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Filters::Drawn one = filters.draw(crops[i].seed);
+        out[2 * i] = one.rows;
+        out[2 * i + 1] = one.columns;
+      }
+    });
+    return drawn;
+  }
+  cuda::CutFilters with(const at::Tensor& drawn) const {
+    return {drawn.data_ptr<int32_t>(), taps.data_ptr<int32_t>(), weights.data_ptr<int32_t>(), Filters::kBits};
+  }
+
+  std::vector<Filter> names;
+  int64_t size;
+  bool resize;
+  Filters filters;
+  at::Tensor taps, weights;
+};
+
+// Null if there is nothing to draw: the area mean is the only filter.
+const DeviceImages::Tables* DeviceImages::tables(const Augmentation& a) const {
+  if (a.filters == std::vector<Filter>{Filter::kArea}) return nullptr;
+  if (tables_ == nullptr || !tables_->fit(a)) tables_ = std::make_unique<Tables>(images_, a, device_);
+  return tables_.get();
+}
+
 DeviceMemory device_memory(at::Device gpu) {
   const c10::cuda::CUDAGuard guard(gpu);
   size_t free = 0, total = 0;
@@ -121,15 +168,21 @@ at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentatio
   const at::Tensor out =
       at::empty({count, images_.channels(), a.size, a.size}, at::TensorOptions(at::kByte).device(device_));
   if (count == 0) return out;
+  const bool resize = shrinks(images_, a);
+  const Tables* filters = tables(a);
+  const at::Tensor drawn = filters != nullptr ? to_gpu(filters->draw(crops, count), device_) : at::Tensor();
+  const auto chosen = [&](int64_t first) {
+    return filters != nullptr ? filters->with(drawn.narrow(0, first, count - first)) : cuda::CutFilters{};
+  };
   if (resident_.defined()) {
-    cut_on_gpu(resident_, places, a, out);
+    cut_on_gpu(resident_, resize, chosen(0), places, out);
     return out;
   }
   for (int64_t first = 0; first < count; first += streaming_->room) {
     const int64_t some = std::min(streaming_->room, count - first);
     const at::Tensor pixels = streaming_->bring(crops + first, some), part = places.narrow(0, first, some);
     part.select(1, 0).copy_(at::arange(some, at::kInt));  // image i of the buffer is that of crop i
-    cut_on_gpu(pixels, part, a, out.narrow(0, first, some));
+    cut_on_gpu(pixels, resize, chosen(first), part, out.narrow(0, first, some));
     streaming_->used();
   }
   return out;
@@ -138,6 +191,7 @@ at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentatio
 #else
 
 struct DeviceImages::Streaming {};
+struct DeviceImages::Tables {};
 
 DeviceImages::DeviceImages(const ImageSet& images, at::Device device, ImagePlace)
     : images_(images), device_(device) {}

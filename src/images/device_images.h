@@ -21,10 +21,14 @@ class DeviceImages {
 
  private:
   struct Streaming;
+  struct Tables;
+  const Tables* tables(const Augmentation& augmentation) const;
+
   const ImageSet& images_;
   at::Device device_;
-  at::Tensor resident_;                   // on the GPU; undefined where there is no room
-  std::unique_ptr<Streaming> streaming_;  // null where the pixels are resident, or on the CPU
+  at::Tensor resident_;                     // on the GPU; undefined where there is no room
+  std::unique_ptr<Streaming> streaming_;    // null where the pixels are resident, or on the CPU
+  mutable std::unique_ptr<Tables> tables_;  // of the last augmentation with filters
 };
 
 struct DeviceMemory {

@@ -9,8 +9,7 @@ namespace poem {
 namespace {
 
 constexpr int64_t kVariants = 32;  // widths of kGaussian, places of kPiece
-constexpr int kBits = 15;          // of a weight: with them, Σ weight · pixel fits in 32 bits
-constexpr int32_t kOne = 1 << kBits;
+constexpr int32_t kOne = 1 << Filters::kBits;
 constexpr double kNarrowest = 0.25,
                  kWidest = 1.1;  // standard deviations of kGaussian in pixels of the result
 constexpr double kPi = 3.14159265358979323846;
@@ -68,11 +67,10 @@ Filter filter_of(const std::string& name) {
   return static_cast<Filter>(std::find(std::begin(kNames), std::end(kNames), name) - std::begin(kNames));
 }
 
-Filters::Axis Filters::kernel_taps(Filter filter, int64_t variant, int64_t length, int64_t size) {
+void Filters::add_kernel(Filter filter, int64_t variant, int64_t length, int64_t size) {
   const Kernel kernel = kernel_of(filter, variant);
   const double scale = static_cast<double>(length) / static_cast<double>(size);
   const double stretch = std::max(scale, 1.0), reach = kernel.radius * stretch;
-  Axis axis;
   for (int64_t i = 0; i < size; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;  // pixel k has its centre at k + ½
     const auto first = std::max<int64_t>(0, std::llround(std::ceil(centre - 0.5 - reach)));
@@ -81,80 +79,100 @@ Filters::Axis Filters::kernel_taps(Filter filter, int64_t variant, int64_t lengt
     for (int64_t k = first; k <= last; ++k)
       weights.push_back(
           kernel.value(std::abs(static_cast<double>(k) + 0.5 - centre) / stretch, kernel.deviation));
-    axis.push_back({first, rounded(weights)});
+    taps_.push_back({static_cast<int32_t>(first), static_cast<int32_t>(weights.size()),
+                     static_cast<int32_t>(weights_.size())});
+    for (const int32_t weight : rounded(weights)) weights_.push_back(weight);
   }
-  return axis;
 }
 
 // kPiece, and kNearest, which also stands in for it along a side that is too short.
-Filters::Axis Filters::single_taps(Filter filter, int64_t variant, int64_t length, int64_t size) {
-  Axis axis;
+void Filters::add_single(Filter filter, int64_t variant, int64_t length, int64_t size) {
+  const bool piece = filter == Filter::kPiece && length >= size;
+  const int64_t start = variant * (length - size) / (kVariants - 1);
   for (int64_t i = 0; i < size; ++i) {
-    const bool piece = filter == Filter::kPiece && length >= size;
-    const int64_t start = variant * (length - size) / (kVariants - 1);
-    axis.push_back({piece ? start + i : (2 * i + 1) * length / (2 * size), {kOne}});
+    const int64_t pixel = piece ? start + i : (2 * i + 1) * length / (2 * size);
+    taps_.push_back({static_cast<int32_t>(pixel), 1, static_cast<int32_t>(weights_.size())});
+    weights_.push_back(kOne);
   }
-  return axis;
 }
 
-std::vector<Filters::Axis> Filters::variants(Filter filter, int64_t length, int64_t size) {
-  std::vector<Axis> result;
-  if (filter == Filter::kArea) return result;
-  const bool single = filter == Filter::kNearest || filter == Filter::kPiece;
-  for (int64_t v = 0; v < (has_variants(filter) ? kVariants : 1); ++v)
-    result.push_back((single ? single_taps : kernel_taps)(filter, v, length, size));
-  return result;
+// Along one side; returns where each variant begins in taps_.
+std::vector<int32_t> Filters::add_variants(Filter filter, int64_t length, int64_t size) {
+  std::vector<int32_t> begins;
+  const bool used = filter != Filter::kArea && (shrinks_ || filter == Filter::kGaussian);
+  const int64_t variants = !used ? 0 : has_variants(filter) ? kVariants : 1;
+  for (int64_t v = 0; v < variants; ++v) {
+    begins.push_back(static_cast<int32_t>(taps_.size()));
+    if (filter == Filter::kNearest || filter == Filter::kPiece) {
+      add_single(filter, v, length, size);
+    } else {
+      add_kernel(filter, v, length, size);
+    }
+  }
+  return begins;
 }
 
 Filters::Filters(const std::vector<Filter>& filters, Size from, Size to)
-    : filters_(filters), from_(from), shrinks_(from.height != to.height || from.width != to.width) {
+    : filters_(filters), from_(from), to_(to), shrinks_(from.height != to.height || from.width != to.width) {
   if (shrinks_)
     area_.emplace(AreaAverage::Axis{from.height, to.height, 0, to.height},
                   AreaAverage::Axis{from.width, to.width, 0, to.width});
   for (Filter filter : filters_) {
-    const bool used = shrinks_ || filter == Filter::kGaussian;
-    rows_.push_back(used ? variants(filter, from.height, to.height) : std::vector<Axis>());
-    columns_.push_back(used ? variants(filter, from.width, to.width) : std::vector<Axis>());
+    rows_.push_back(add_variants(filter, from.height, to.height));
+    columns_.push_back(add_variants(filter, from.width, to.width));
   }
 }
 
-const uint8_t* Filters::operator()(const uint8_t* in, int64_t channels, uint64_t seed, uint8_t* room) const {
+Filters::Drawn Filters::draw(uint64_t seed) const {
   Stream stream(seed, "filter");
   const size_t i = stream.below(filters_.size());
-  const Filter filter = filters_[i];
-  if (!shrinks_ && filter != Filter::kGaussian) return in;
-  if (filter == Filter::kArea) {
-    (*area_)(in, channels, room);
-    return room;
-  }
+  if (rows_[i].empty()) return {-1, -1};
   const size_t row = stream.below(rows_[i].size()), other = stream.below(columns_[i].size());
-  const size_t column = filter == Filter::kPiece ? other : row;
-  resample(rows_[i][row], columns_[i][column], in, channels, room);
+  return {rows_[i][row], columns_[i][filters_[i] == Filter::kPiece ? other : row]};
+}
+
+const uint8_t* Filters::operator()(const uint8_t* in, int64_t channels, uint64_t seed, uint8_t* room) const {
+  const Drawn drawn = draw(seed);
+  if (drawn.rows < 0 && !shrinks_) return in;
+  if (drawn.rows < 0) {
+    (*area_)(in, channels, room);
+  } else {
+    resample(drawn, in, channels, room);
+  }
   return room;
 }
 
 // As AreaAverage does it, with weights that may be negative.
-void Filters::resample(const Axis& rows, const Axis& columns, const uint8_t* in, int64_t channels,
-                       uint8_t* out) const {
-  constexpr int64_t kHalf = int64_t{1} << (2 * kBits - 1);
+void Filters::resample(const Drawn& drawn, const uint8_t* in, int64_t channels, uint8_t* out) const {
+  constexpr int64_t kHalf = int64_t{1} << (2 * kBits - 1), kMost = (int64_t{256} << 2 * kBits) - 1;
   std::vector<int32_t> line(from_.width);
   for (int64_t c = 0; c < channels; ++c, in += from_.height * from_.width) {
-    for (const Taps& row : rows) {
+    for (int64_t y = 0; y < to_.height; ++y) {
+      const Taps& row = taps_[drawn.rows + y];
       std::fill(line.begin(), line.end(), 0);
-      const uint8_t* from = in + row.first * from_.width;
-      for (const int32_t weight : row.weights) {
+      for (int32_t k = 0; k < row.count; ++k) {
+        const uint8_t* from = in + (row.first + k) * from_.width;
+        const int32_t weight = weights_[row.weights + k];
         for (int64_t x = 0; x < from_.width; ++x) line[x] += weight * from[x];
-        from += from_.width;
       }
-      for (const Taps& column : columns) {
+      for (int64_t x = 0; x < to_.width; ++x) {
+        const Taps& column = taps_[drawn.columns + x];
         int64_t sum = kHalf;
-        const int32_t* value = &line[column.first];
-        for (const int32_t weight : column.weights) sum += int64_t{*value++} * weight;
-        *out++ =
-            static_cast<uint8_t>(std::clamp<int64_t>(sum, 0, (int64_t{256} << 2 * kBits) - 1) >> 2 * kBits);
+        for (int32_t k = 0; k < column.count; ++k)
+          sum += int64_t{line[column.first + k]} * weights_[column.weights + k];
+        *out++ = static_cast<uint8_t>(std::clamp<int64_t>(sum, 0, kMost) >> 2 * kBits);
       }
     }
   }
+}
+
+bool shrinks(const ImageSet& images, const Augmentation& a) {
+  return a.resize && std::max(images.height(), images.width()) > a.size;
+}
+
+Filters crop_filters(const ImageSet& images, const Augmentation& a) {
+  const Filters::Size from{images.height(), images.width()};
+  return {a.filters, from, shrinks(images, a) ? Filters::Size{a.size, a.size} : from};
 }
 
 }  // namespace poem

@@ -38,24 +38,38 @@ class Filters {
   // or place. Returns `room` with the result in it, or `in` if there is nothing to do.
   const uint8_t* operator()(const uint8_t* in, int64_t channels, uint64_t seed, uint8_t* room) const;
 
- private:
-  struct Taps {  // the source pixels under one pixel, with weights that add up to kOne
-    int64_t first;
-    std::vector<int32_t> weights;
+  // The same in two steps, for code that resamples elsewhere. A pixel of the result is the sum of the source
+  // pixels under it, by the weights of its row and of its column, divided by 4^kBits: rounded, and clamped to
+  // a byte.
+  static constexpr int kBits = 15;  // of a weight: with them, Σ weight · pixel fits in 32 bits
+  struct Taps {                     // the source pixels of one row or column of the result
+    int32_t first, count;
+    int32_t weights;  // where theirs begin in weights(); they add up to 2^kBits
   };
-  using Axis = std::vector<Taps>;  // one per pixel of the result
+  struct Drawn {  // where the rows and the columns of the result begin in taps(); −1: the area mean, or the
+    int32_t rows, columns;  // image as it is if it keeps its size
+  };
+  Drawn draw(uint64_t seed) const;
+  const std::vector<Taps>& taps() const { return taps_; }
+  const std::vector<int32_t>& weights() const { return weights_; }
 
-  static Axis kernel_taps(Filter filter, int64_t variant, int64_t length, int64_t size);
-  static Axis single_taps(Filter filter, int64_t variant, int64_t length, int64_t size);
-  static std::vector<Axis> variants(Filter filter, int64_t length, int64_t size);
-  void resample(const Axis& rows, const Axis& columns, const uint8_t* in, int64_t channels,
-                uint8_t* out) const;
+ private:
+  std::vector<int32_t> add_variants(Filter filter, int64_t length, int64_t size);
+  void add_kernel(Filter filter, int64_t variant, int64_t length, int64_t size);
+  void add_single(Filter filter, int64_t variant, int64_t length, int64_t size);
+  void resample(const Drawn& drawn, const uint8_t* in, int64_t channels, uint8_t* out) const;
 
   std::vector<Filter> filters_;
-  Size from_;
+  Size from_, to_;
   bool shrinks_;
   std::optional<AreaAverage> area_;
-  std::vector<std::vector<Axis>> rows_, columns_;  // by filter and variant; empty for kArea
+  std::vector<Taps> taps_;
+  std::vector<int32_t> weights_;
+  std::vector<std::vector<int32_t>> rows_, columns_;  // by filter and variant: where it begins in taps_
 };
+
+// Whether cut() makes these images smaller first; and how, one filter drawn per crop.
+bool shrinks(const ImageSet& images, const Augmentation& augmentation);
+Filters crop_filters(const ImageSet& images, const Augmentation& augmentation);
 
 }  // namespace poem

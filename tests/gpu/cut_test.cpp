@@ -48,6 +48,18 @@ TEST(DeviceCut, Resizes) {
   expect_same(random_images(20, 3, 96, 48), plain(32));
 }
 
+TEST(DeviceCut, DrawsFilters) {
+  Augmentation a;
+  a.resize = true;
+  a.filters = {Filter::kArea,     Filter::kTriangle, Filter::kBicubic, Filter::kLanczos,
+               Filter::kGaussian, Filter::kNearest,  Filter::kPiece};
+  expect_same(random_images(20, 3, 64, 64), a);
+  expect_same(random_images(20, 3, 50, 71), a);
+  expect_same(random_images(20, 1, 32, 32), a);  // not shrunk: only blurred
+  a.resize = false;
+  expect_same(random_images(20, 3, 40, 40), a);
+}
+
 // Several buffers full a call, and the next call while the GPU still works on the last: a buffer that was
 // filled again too early would show.
 TEST(DeviceCut, StreamsThroughTwoBuffers) {
