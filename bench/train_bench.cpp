@@ -21,7 +21,7 @@ Config demo_config() {
   config.mining.pool = kBatches * config.train.outlier_batch;
   config.train.epochs = 1;
   config.data.train = "world:train:" + std::to_string(kBatches * config.train.batch);
-  config.data.outliers = "world:outliers:" + std::to_string(kBatches * config.train.outlier_batch);
+  config.data.outliers = {"world:outliers:" + std::to_string(kBatches * config.train.outlier_batch)};
   return config;
 }
 

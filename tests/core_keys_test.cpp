@@ -21,7 +21,7 @@ struct Settings {
   std::string name = "he", free = "anything";
   std::vector<int64_t> hidden = {1};
   std::vector<double> shares = {0.5};
-  std::vector<std::string> sets = {"a"};
+  std::vector<std::string> sets = {"a"}, sources;
 
   std::vector<Key> keys() {
     return {{"epochs", &epochs, "passes", between(1, 100)},
@@ -32,7 +32,8 @@ struct Settings {
             {"train.rate", &rate, "the rate", between(0, 1)},
             {"train.weight", &weight, "of a term", at_least(0)},
             {"train.shares", &shares, "when it drops", between(0, 1)},
-            {"train.sets", &sets, "names"}};
+            {"train.sets", &sets, "names"},
+            {"train.sources", OneOrMore{&sources}, "paths"}};
   }
 };
 
@@ -66,6 +67,29 @@ TEST_F(Keys, ReadsEveryType) {
   EXPECT_EQ(settings_.rate, 1e-4);
   EXPECT_EQ(settings_.shares, (std::vector<double>{0, 0.25, 1}));
   EXPECT_EQ(settings_.sets, (std::vector<std::string>{"x=1", "y"}));
+}
+
+TEST_F(Keys, OneTextOrAList) {
+  const auto text = [&] { return value_text(settings_.keys()[9]); };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(text(), "\"\"");
+  for (const auto& [yaml, texts, written] : {std::tuple("a: b", Texts{"a: b"}, "\"a: b\""),
+                                             {"a#share=0.5", Texts{"a#share=0.5"}, "a#share=0.5"},
+                                             {"[a, 'b, c']", Texts{"a", "b, c"}, "[a, \"b, c\"]"},
+                                             {"[a]", Texts{"a"}, "a"},
+                                             {"[]", Texts{}, "\"\""},
+                                             {"", Texts{}, "\"\""},
+                                             {"''", Texts{}, "\"\""}}) {
+    set(std::string("train.sources=") + (yaml == std::string("a: b") ? "'a: b'" : yaml));
+    EXPECT_EQ(settings_.sources, texts) << yaml;
+    EXPECT_EQ(text(), written) << yaml;
+    set("train.sources=" + text());  // what is written can be read
+    EXPECT_EQ(settings_.sources, texts) << yaml;
+  }
+  read("train:\n  sources:\n    - a\n    - b\n");
+  EXPECT_EQ(settings_.sources, (Texts{"a", "b"}));
+  expect_bad_set("train.sources={a: b}", {"train.sources is '{a: b}'", "text or list of texts"});
+  expect_bad_set("train.sources=[[a], b]", {"train.sources is '[a]'", "text or list of texts"});
 }
 
 TEST_F(Keys, AnOptionalNumberMayBeAuto) {

@@ -267,6 +267,27 @@ TEST(RunReport, LengthsAndClustersAreShownForMinersThatKnowThem) {
   EXPECT_FALSE(has(html, "Length of the features"));
 }
 
+TEST(RunReport, SharesOfSourcesAreShownIfThereAreSeveral) {
+  const RunFolder folder;
+  EXPECT_FALSE(has(folder.report(), "Sources of the mined set"));
+  folder.put(
+      "metrics.jsonl",
+      R"({"epoch":1,"mining":{"sources":[{"name":"photos","pool":0.25,"mined":0.5},{"name":"world:outliers","pool":0.75,"mined":0.5}]}})"
+      "\n"
+      R"({"epoch":2,"mining":{"sources":[{"name":"photos","pool":0.25,"mined":0.375},{"name":"world:outliers","pool":0.75,"mined":0.625}]}})"
+      "\n");
+  folder.put_sheet("mined-0001", R"({"tile":2,"columns":8,"tiles":[{"index":3,"source":"photo folder"}]})");
+  const std::string page = folder.report();
+  EXPECT_TRUE(has(page, "Sources of the mined set"));
+  EXPECT_TRUE(has(page, "photos (pool 25.0"));
+  EXPECT_TRUE(has(page, "0.375"));
+  EXPECT_TRUE(has(page, "photo folder"));
+  for (const char* bad : {R"([1])", R"([{"name":1}])", R"({"a":1})", R"([{"name":"x","pool":"y"}])"}) {
+    folder.put("metrics.jsonl", R"({"epoch":1,"mining":{"sources":)" + std::string(bad) + "}}\n");
+    EXPECT_FALSE(has(folder.report(), "Sources of the mined set")) << bad;
+  }
+}
+
 TEST(RunReport, AFolderHasItsNameHoweverItIsWritten) {
   RunFolder folder;
   RunData run = folder.read();

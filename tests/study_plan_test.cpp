@@ -121,6 +121,10 @@ TEST_F(StudyFile, FiguresOfOtherConditionsAreOtherCells) {
   const std::string files = "\nset: {data: {train: a.npz, outliers: b.npz, test: c.npz, ood: [x=d.npz]}}";
   EXPECT_EQ(names(files, {"cpu", 1}), names(files, {"cpu", 2})) << "nothing is drawn";
   EXPECT_NE(names(files, {"cpu", 1}).first, names(files, {"cuda", 1}).first);
+  const std::string mixed =
+      "\nset: {data: {train: a.npz, outliers: [b.npz#share=0.3, world:outliers], test: c.npz, ood: "
+      "[x=d.npz]}}";
+  EXPECT_NE(names(mixed, {"cpu", 1}).first, names(mixed, {"cpu", 2}).first) << "a part is drawn";
   const std::string drawn_test = "\nset: {data: {train: a.npz, outliers: b.npz}}";
   EXPECT_EQ(names(drawn_test, {"cpu", 1}).first, names(drawn_test, {"cpu", 2}).first);
   EXPECT_NE(names(drawn_test, {"cpu", 1}).second, names(drawn_test, {"cpu", 2}).second);

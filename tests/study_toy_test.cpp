@@ -25,7 +25,7 @@ namespace {
 Config small_config() {
   Config config = toy_config(3);
   config.data.train = "world2d:train:120:3";
-  config.data.outliers = "world2d:outliers:400:3";
+  config.data.outliers = {"world2d:outliers:400:3"};
   config.mining.pool = 250;
   config.mining.select = 40;
   config.train.epochs = 4;
@@ -48,6 +48,8 @@ void train_again(const std::function<void(const Trainer&, const TrainingData&)>&
   }
 }
 
+const at::Tensor& points_of(const TrainingData& data) { return data.outliers.parts()[0].images.pixels; }
+
 // The pool's N points nearest to f = 0 for the epoch's draw of w, by sorting all of them.
 at::Tensor nearest_to_boundary(const Trainer& trainer, const TrainingData& data, int64_t epoch) {
   const at::NoGradGuard no_grad;
@@ -55,15 +57,15 @@ at::Tensor nearest_to_boundary(const Trainer& trainer, const TrainingData& data,
   Stream stream(config.seed, "weights", epoch);
   const at::Tensor w = trainer.posterior().draw(stream).to(at::kFloat);
   std::vector<std::pair<float, int64_t>> order;
-  for (const Crop& crop : draw_pool(data.outliers.size(), config.mining.pool, config.seed, epoch)) {
-    const at::Tensor features = trainer.network()->features(data.outliers.pixels.narrow(0, crop.image, 1));
+  for (const Crop& crop : draw_pool(data.outliers, config.mining.pool, config.seed, epoch)) {
+    const at::Tensor features = trainer.network()->features(points_of(data).narrow(0, crop.image, 1));
     order.emplace_back(std::abs(features.mv(w).item<float>()), crop.image);
   }
   std::sort(order.begin(), order.end());
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < config.mining.select; ++i) rows.push_back(order[i].second);
   std::sort(rows.begin(), rows.end());
-  return data.outliers.pixels.view({-1, 2}).index_select(0, at::tensor(rows, at::kLong));
+  return points_of(data).view({-1, 2}).index_select(0, at::tensor(rows, at::kLong));
 }
 
 TEST(Toy, MinedPointsAreTheNearestToTheBoundary) {

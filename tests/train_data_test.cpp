@@ -22,7 +22,7 @@ namespace {
 Config points(int64_t count, double validation) {
   Config config;
   config.data.train = "world2d:train:" + std::to_string(count);
-  config.data.outliers = "world2d:outliers:50";
+  config.data.outliers = {"world2d:outliers:50"};
   config.data.size = 1;
   config.data.validation = validation;
   config.network.name = "mlp";
@@ -169,8 +169,8 @@ TEST(TrainingData, AClassWithoutAnImageIsAnError) {
 TEST(TrainingData, WithoutMinerNoOutliersAreRead) {
   Config config = points(20, 0);
   config.mining.miner = "none";
-  config.data.outliers = "no such file";
-  EXPECT_FALSE(load_training_data(config).outliers.pixels.defined());
+  config.data.outliers = {"no such file"};
+  EXPECT_TRUE(load_training_data(config).outliers.empty());
 }
 
 // Packed images stay larger than data.size and are resized crop by crop; other sources can only be blurred.
@@ -182,7 +182,7 @@ TEST(TrainingData, FiltersOfOutliers) {
   config.data.size = 16;
   config.outliers.fit = OutlierFit::kResize;
   const auto logged = [&](const std::string& source, const std::vector<std::string>& filters) {
-    config.data.outliers = source;
+    config.data.outliers = {source};
     config.outliers.filters = filters;
     const Log log;
     const TrainingData data = load_training_data(config);
@@ -245,7 +245,7 @@ TEST(Subset, TakesPixelsAndLabelsOfTheRows) {
   EXPECT_TRUE(part.pixels[0].equal(data.id.pixels[7]));
   EXPECT_TRUE(part.pixels[1].equal(data.id.pixels[3]));
   EXPECT_TRUE(part.labels[0].equal(data.id.labels[7]));
-  EXPECT_EQ(subset(data.outliers, {4}).labelled(), false);
+  EXPECT_EQ(subset(data.outliers.parts()[0].images, {4}).labelled(), false);
 }
 
 TEST(TestData, NamesAreCheckedBeforeAnythingIsRead) {

@@ -51,21 +51,41 @@ TEST(Gallery, ShowsMinedCropsAsTheNetworkSawThem) {
     const Crop& crop = mined[2 * i];  // every second of them
     EXPECT_TRUE(at::equal(sheet.tile(i), cut(data.outliers, &crop, 1, data.outlier_cut)[0]));
     EXPECT_EQ(sheet.list["tiles"][i]["index"], crop.image);
-    const int64_t label = data.outliers.labels[crop.image].item<int64_t>();
-    EXPECT_EQ(sheet.list["tiles"][i]["class"], data.outliers.class_names[label]);
+    const ImageSet& images = data.outliers.parts()[0].images;
+    const int64_t label = images.labels[crop.image].item<int64_t>();
+    EXPECT_EQ(sheet.list["tiles"][i]["class"], images.class_names[label]);
+    EXPECT_FALSE(sheet.list["tiles"][i].contains("source"));  // there is only one
   }
 }
 
 TEST(Gallery, TakesFewerAndLargerImagesAndGreyOnes) {
   TemporaryFolder folder;
   TrainingData data;
-  data.outliers = {"large", random_bytes({3, 1, 200, 200}, 1), {}, {}};
+  data.outliers = ImageSet{"large", random_bytes({3, 1, 200, 200}, 1), {}, {}};
   data.outlier_cut = plain(100);
   write_mined_sheet(folder / "gallery", 1, {{0, 0}, {2, 0}, {1, 0}}, data);
   const ReadSheet sheet(folder, "mined-0001");
   EXPECT_EQ(sheet.list["tile"], 64);
   EXPECT_EQ(sheet.list["tiles"], json::parse(R"([{"index":0},{"index":2},{"index":1}])"));
   EXPECT_EQ(sheet.tile(3).max().item<int64_t>(), 0);
+}
+
+TEST(Gallery, NamesTheSourceOfAMinedOutlierIfThereAreSeveral) {
+  TemporaryFolder folder;
+  TrainingData data;
+  ImageSet photos{"photos", random_bytes({3, 3, 40, 40}, 1), {}, {}};
+  for (const char* name : {"a.png", "b.png", "c.png"}) photos.names.add(name);
+  const ImageSet drawn = draw_world("outliers", 10, 1);
+  data.outliers = Mixture({{photos, 0.5}, {drawn, 0.5}});
+  data.outlier_cut = plain(32);
+  write_mined_sheet(folder / "gallery", 1, {{4, 0}, {2, 0}}, data);
+  const ReadSheet sheet(folder, "mined-0001");
+  const std::string family = drawn.class_names[drawn.labels[1].item<int64_t>()];
+  EXPECT_EQ(sheet.list["tiles"], json::parse(R"([{"index":1,"source":"world:outliers","class":")" + family +
+                                             R"("},{"index":2,"source":"photos","name":"c.png"}])"));
+  const Crop crops[] = {{1, 0}, {2, 0}};
+  EXPECT_TRUE(at::equal(sheet.tile(0), cut(drawn, &crops[0], 1, plain(32))[0]));
+  EXPECT_TRUE(at::equal(sheet.tile(1), cut(photos, &crops[1], 1, plain(32))[0]));
 }
 
 TEST(Gallery, PointsHaveNone) {
@@ -130,7 +150,9 @@ TEST_F(TestSheets, NameTheFilesOfImages) {
   EXPECT_FALSE(ReadSheet(folder_, "id-as-ood").list["tiles"][0].contains("name"));
 
   TrainingData data = outliers(3, 24);
-  for (const char* name : {"a.png", "b.png", "c.png"}) data.outliers.names.add(name);
+  ImageSet named = data.outliers.parts()[0].images;
+  for (const char* name : {"a.png", "b.png", "c.png"}) named.names.add(name);
+  data.outliers = named;
   write_mined_sheet(folder_ / "gallery", 1, {{2, 0}, {0, 0}}, data);
   const ReadSheet mined(folder_, "mined-0001");
   EXPECT_EQ(mined.list["tiles"][0]["name"], "c.png");

@@ -39,7 +39,7 @@ const c10::Device kCpu(c10::kCPU);
 Config points() {
   Config config;
   config.data.train = "world2d:train:200";
-  config.data.outliers = "world2d:outliers:500";
+  config.data.outliers = {"world2d:outliers:500"};
   config.data.test = "world2d:test:100";
   config.data.ood = {"far=world2d:ood:100"};
   config.data.size = 1;

@@ -24,7 +24,7 @@ const c10::Device kCpu(c10::kCPU);
 Config image_config() {
   Config config;
   config.data.train = "world:train:96";
-  config.data.outliers = "world:outliers:150";
+  config.data.outliers = {"world:outliers:150"};
   config.data.validation = 0.05;
   config.network.name = "wideresnet";
   config.network.depth = 10;
@@ -45,7 +45,7 @@ const TrainingData& image_data() {
 Config point_config() {
   Config config;
   config.data.train = "world2d:train:300";
-  config.data.outliers = "world2d:outliers:2000";
+  config.data.outliers = {"world2d:outliers:2000"};
   config.data.size = 1;
   config.network.name = "mlp";
   config.network.mean = {0, 0};
@@ -111,6 +111,29 @@ struct Training {
   std::vector<std::vector<Crop>> mined;  // the set of every epoch
 };
 
+// By hand: image i is of the first source if i < 150.
+TEST(Trainer, TellsTheSharesOfSeveralSources) {
+  Config config = image_config();
+  config.train.epochs = 1;
+  config.data.outliers = {"world:outliers:150", "world:digits:90#share=0.3"};
+  const TrainingData data = load_training_data(config);
+  const Training training(config, data);
+  const MiningDiagnostics& mining = *training.reports[0].mining;
+  double mined = 0;
+  for (const Crop& crop : training.mined[0]) mined += crop.image >= 150;
+  ASSERT_EQ(mining.sources.size(), 2u);
+  EXPECT_EQ(mining.sources[0].name, "world:outliers:150");
+  EXPECT_EQ(mining.sources[1].name, "world:digits:90");
+  EXPECT_NEAR(mining.sources[1].pool, 0.3, 1e-9);  // 36 of 120
+  EXPECT_NEAR(mining.sources[1].mined, mined / static_cast<double>(training.mined[0].size()), 1e-9);
+  const auto json = to_json(mining);
+  EXPECT_EQ(json["sources"][1]["name"], "world:digits:90");
+  EXPECT_EQ(diagnostics_from(json).sources[1].mined, mining.sources[1].mined);
+  EXPECT_NE(figures_text(training.reports[0]).find("mined from world:outliers:150 "), std::string::npos);
+  const Training one(image_config(), image_data());
+  EXPECT_FALSE(to_json(*one.reports[0].mining).contains("sources"));
+}
+
 TEST(Trainer, TheSameConfigGivesTheSameBits) {
   Config config = image_config();
   config.train.epochs = 2;
@@ -125,11 +148,11 @@ TEST(Trainer, TheSameConfigGivesTheSameBits) {
 
 class StoppedQueue : public testing::TestWithParam<QueueFeatures> {};
 
-// Stopped after every batch: each trainer trains one batch, and a fresh one takes over from the file.
-TEST_P(StoppedQueue, AfterEveryBatchTheResultIsTheSame) {
-  Config config = image_config();
-  config.queue.features = GetParam();
-  Trainer whole(config, image_data(), kCpu);
+// Stopped after every batch: each trainer trains one batch, and a fresh one takes over from the file. Its
+// images are read anew, too, so that none of a drawn world are there.
+void expect_same_if_stopped(const Config& config) {
+  const TrainingData data = load_training_data(config);
+  Trainer whole(config, data, kCpu);
   const std::vector<nlohmann::json> expected = train(whole);
 
   std::vector<nlohmann::json> reports;
@@ -137,7 +160,8 @@ TEST_P(StoppedQueue, AfterEveryBatchTheResultIsTheSame) {
   bool done = false;
   int runs = 0;
   for (; !done && runs < 20; ++runs) {
-    Trainer trainer(config, image_data(), kCpu);
+    const TrainingData again = load_training_data(config);
+    Trainer trainer(config, again, kCpu);
     if (runs > 0) trainer.load(last);
     try {
       reports.push_back(timeless(trainer.run_epoch([] { return true; })));
@@ -151,6 +175,14 @@ TEST_P(StoppedQueue, AfterEveryBatchTheResultIsTheSame) {
   EXPECT_EQ(runs, 9);  // 91 training images: 3 batches, 3 epochs
   expect_same_bits(state(whole), last);
   EXPECT_EQ(expected, reports);
+}
+
+TEST_P(StoppedQueue, AfterEveryBatchTheResultIsTheSame) {
+  Config config = image_config();
+  config.queue.features = GetParam();
+  expect_same_if_stopped(config);
+  config.data.outliers = {"world:outliers:1000000", "world:digits:50#share=0.25"};
+  expect_same_if_stopped(config);
 }
 
 INSTANTIATE_TEST_SUITE_P(Queues, StoppedQueue,
@@ -234,7 +266,7 @@ TEST(Trainer, ReportsTheFiguresOfItsOnlyStep) {
   const auto network = make_network(run.trainer.network()->spec(), config.seed);
   const std::vector<Crop> id = id_crops(data, config.seed, 0), &mined = run.mined.front();
   EXPECT_EQ(mined.size(), id.size() / 2);
-  const auto logits = [&](const ImageSet& images, const std::vector<Crop>& crops, const Augmentation& how) {
+  const auto logits = [&](const Mixture& images, const std::vector<Crop>& crops, const Augmentation& how) {
     const at::NoGradGuard no_grad;
     return network->logits(network->features(cut(images, crops.data(), crops.size(), how)));
   };

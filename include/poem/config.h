@@ -17,9 +17,11 @@
 namespace poem {
 
 struct DataSettings {
-  std::string folder;                 // where relative sources start; empty: the current folder
-  std::string train, test, outliers;  // sources as poem/read.h takes them; test and outliers may be empty
-  std::vector<std::string> ood;       // NAME=SOURCE
+  std::string folder;       // where relative sources start; empty: the current folder
+  std::string train, test;  // sources as poem/read.h takes them; test may be empty
+  // Sources, each with an optional "#share=X": its share of each epoch's pool (docs/data.md). May be empty.
+  std::vector<std::string> outliers;
+  std::vector<std::string> ood;  // NAME=SOURCE
   int64_t size = 32;
   std::optional<double> validation;  // share of the ID images; empty: by their number (docs/config.md)
   bool skip_bad = false;

@@ -93,7 +93,7 @@ std::vector<std::string> miner_names();
 using MinerFactory = std::function<std::unique_ptr<Miner>()>;
 void register_miner(const std::string& name, MinerFactory make);
 
-// The share of one class of outliers in the pool and in the mined set.
+// The share of one class of outliers, or of one of their sources, in the pool and in the mined set.
 struct ClassShare {
   std::string name;
   double pool, mined;
@@ -110,6 +110,7 @@ struct MiningDiagnostics {
   std::optional<double> last_overlap;  // share of the distinct images that the last epoch mined too
   int64_t distinct_images = 0;
   std::vector<ClassShare> classes;  // the most mined classes, at most 24, if the outliers have labels
+  std::vector<ClassShare> sources;  // in the order of data.outliers; empty if there is only one
 };
 
 struct Mined {

@@ -23,7 +23,7 @@ struct IsVector : std::false_type {};
 template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
-// What a key's variable holds: a Choice for a closed choice.
+// What a key's variable holds; Choice and OneOrMore stand for themselves.
 template <class Value>
 using Held = std::remove_pointer_t<std::decay_t<Value>>;
 
@@ -38,6 +38,7 @@ const char* type_name() {
   if constexpr (std::is_same_v<T, std::vector<int64_t>>) return "list of integers";
   if constexpr (std::is_same_v<T, std::vector<double>>) return "list of numbers";
   if constexpr (std::is_same_v<T, std::vector<std::string>>) return "list of texts";
+  if constexpr (std::is_same_v<T, OneOrMore>) return "text or list of texts";
 }
 
 // A value's text in error messages: short, on one line.
@@ -78,10 +79,17 @@ T parse_scalar(const YAML::Node& node, const Key& key, const std::string& where)
   }
 }
 
+template <class T>
+std::vector<T> parse_list(const YAML::Node& node, const Key& key, const std::string& where) {
+  std::vector<T> values;
+  for (const auto& member : node) values.push_back(parse_scalar<T>(member, key, where));
+  return values;
+}
+
 void assign(const Key& key, const YAML::Node& node, const std::string& where) {
-  if (node.IsNull() && std::holds_alternative<std::string*>(key.value)) {  // nothing after the colon
-    return assign(key, YAML::Node(""), where);
-  }
+  const bool text =
+      std::holds_alternative<std::string*>(key.value) || std::holds_alternative<OneOrMore>(key.value);
+  if (node.IsNull() && text) return assign(key, YAML::Node(""), where);  // nothing after the colon
   std::visit(
       [&](const auto& target) {
         using T = Held<decltype(target)>;
@@ -95,11 +103,14 @@ void assign(const Key& key, const YAML::Node& node, const std::string& where) {
             throw Error(where, fmt::format("{} is '{}'", key.name, shown(node)),
                         "it must be a " + type_text(key) + " such as [a, b]");
           }
-          T values;
-          for (const auto& member : node) {
-            values.push_back(parse_scalar<typename T::value_type>(member, key, where));
+          *target = parse_list<typename T::value_type>(node, key, where);
+        } else if constexpr (std::is_same_v<T, OneOrMore>) {
+          if (node.IsSequence()) {
+            *target.texts = parse_list<std::string>(node, key, where);
+          } else {
+            *target.texts = {parse_scalar<std::string>(node, key, where)};
+            if (target.texts->front().empty()) target.texts->clear();
           }
-          *target = std::move(values);
         } else if constexpr (std::is_same_v<T, std::optional<double>>) {
           if (node.IsScalar() && node.Scalar() == kAuto) {
             target->reset();
@@ -179,6 +190,13 @@ std::string scalar_text(const T& value) {
   }
 }
 
+template <class T>
+std::string list_text(const std::vector<T>& values) {
+  std::vector<std::string> parts;
+  for (const T& value : values) parts.push_back(scalar_text(value));
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
 }  // namespace
 
 Allowed between(double low, double high) { return {low, high, {}}; }
@@ -218,9 +236,11 @@ std::string value_text(const Key& key) {
         if constexpr (std::is_same_v<T, Choice>) {
           return key.allowed.choices[value.get()];
         } else if constexpr (IsVector<T>::value) {
-          std::vector<std::string> parts;
-          for (const auto& member : *value) parts.push_back(scalar_text(member));
-          return fmt::format("[{}]", fmt::join(parts, ", "));
+          return list_text(*value);
+        } else if constexpr (std::is_same_v<T, OneOrMore>) {
+          const std::vector<std::string>& texts = *value.texts;
+          if (texts.size() > 1) return list_text(texts);
+          return texts.empty() ? scalar_text(std::string()) : scalar_text(texts.front());
         } else {
           return scalar_text(*value);
         }

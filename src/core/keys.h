@@ -34,10 +34,15 @@ Choice choice(Enum* value) {
   return {[=] { return static_cast<size_t>(*value); }, [=](size_t i) { *value = static_cast<Enum>(i); }};
 }
 
+// Texts that are written as one text if there is only one, and as a list otherwise. An empty text means none.
+struct OneOrMore {
+  std::vector<std::string>* texts;
+};
+
 struct Key {
   std::string name;  // "section.key", or "key"
   std::variant<bool*, int64_t*, double*, std::optional<double>*, std::string*, std::vector<int64_t>*,
-               std::vector<double>*, std::vector<std::string>*, Choice>
+               std::vector<double>*, std::vector<std::string>*, OneOrMore, Choice>
       value;  // an optional number is written "auto" if it is empty
   std::string meaning;
   Allowed allowed = {};

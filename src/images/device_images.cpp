@@ -35,11 +35,9 @@ void cut_on_gpu(const at::Tensor& pixels, bool resize, const cuda::CutFilters& f
             static_cast<int>(out.size(2)), out.data_ptr<uint8_t>(), c10::cuda::getCurrentCUDAStream());
 }
 
-}  // namespace
-
 // Two pairs of buffers, used in turn: while the GPU works on the images of one, the next ones are gathered
 // and copied on a stream of their own.
-struct DeviceImages::Streaming {
+struct Streaming {
   Streaming(const ImageSet& set, at::Device device)
       : images(set), stream(c10::cuda::getStreamFromPool(false, device.index())) {
     constexpr int64_t kBytes = 32 << 20;  // of a buffer
@@ -93,7 +91,7 @@ struct DeviceImages::Streaming {
 };
 
 // The filters of an augmentation, with their tables on the GPU.
-struct DeviceImages::Tables {
+struct Tables {
   Tables(const ImageSet& images, const Augmentation& a, at::Device device)
       : names(a.filters), size(a.size), resize(a.resize), filters(crop_filters(images, a)) {
     const auto count = static_cast<int64_t>(filters.taps().size());
@@ -129,12 +127,7 @@ struct DeviceImages::Tables {
   at::Tensor taps, weights;
 };
 
-// Null if there is nothing to draw: the area mean is the only filter.
-const DeviceImages::Tables* DeviceImages::tables(const Augmentation& a) const {
-  if (a.filters == std::vector<Filter>{Filter::kArea}) return nullptr;
-  if (tables_ == nullptr || !tables_->fit(a)) tables_ = std::make_unique<Tables>(images_, a, device_);
-  return tables_.get();
-}
+}  // namespace
 
 DeviceMemory device_memory(at::Device gpu) {
   const c10::cuda::CUDAGuard guard(gpu);
@@ -144,7 +137,23 @@ DeviceMemory device_memory(at::Device gpu) {
   return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
 }
 
-DeviceImages::DeviceImages(const ImageSet& images, at::Device device, ImagePlace place)
+// One image set.
+class DeviceImages::Set {
+ public:
+  Set(const ImageSet& images, at::Device device, ImagePlace place);
+  at::Tensor cut(const Crop* crops, int64_t count, const Augmentation& augmentation) const;
+
+ private:
+  const Tables* tables(const Augmentation& augmentation) const;
+
+  const ImageSet& images_;
+  at::Device device_;
+  at::Tensor resident_;                     // on the GPU; undefined where there is no room
+  std::unique_ptr<Streaming> streaming_;    // null where the pixels are resident, or on the CPU
+  mutable std::unique_ptr<Tables> tables_;  // of the last augmentation with filters
+};
+
+DeviceImages::Set::Set(const ImageSet& images, at::Device device, ImagePlace place)
     : images_(images), device_(device) {
   if (!device.is_cuda() || !images.pixels.defined() || images.pixels.scalar_type() != at::kByte) return;
   const c10::cuda::CUDAGuard guard(device);
@@ -159,7 +168,14 @@ DeviceImages::DeviceImages(const ImageSet& images, at::Device device, ImagePlace
   if (images.size() > 0) streaming_ = std::make_unique<Streaming>(images, device);
 }
 
-at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentation& a) const {
+// Null if there is nothing to draw: the area mean is the only filter.
+const Tables* DeviceImages::Set::tables(const Augmentation& a) const {
+  if (a.filters == std::vector<Filter>{Filter::kArea}) return nullptr;
+  if (tables_ == nullptr || !tables_->fit(a)) tables_ = std::make_unique<Tables>(images_, a, device_);
+  return tables_.get();
+}
+
+at::Tensor DeviceImages::Set::cut(const Crop* crops, int64_t count, const Augmentation& a) const {
   if (!device_.is_cuda()) return poem::cut(images_, crops, count, a);
   const c10::cuda::CUDAGuard guard(device_);
   if (!only_moves(a) || (!resident_.defined() && streaming_ == nullptr))
@@ -190,19 +206,36 @@ at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentatio
 
 #else
 
-struct DeviceImages::Streaming {};
-struct DeviceImages::Tables {};
+class DeviceImages::Set {
+ public:
+  Set(const ImageSet& images, at::Device, ImagePlace) : images_(images) {}
+  at::Tensor cut(const Crop* crops, int64_t count, const Augmentation& augmentation) const {
+    return poem::cut(images_, crops, count, augmentation);
+  }
 
-DeviceImages::DeviceImages(const ImageSet& images, at::Device device, ImagePlace)
-    : images_(images), device_(device) {}
-
-at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentation& a) const {
-  return poem::cut(images_, crops, count, a);
-}
+ private:
+  const ImageSet& images_;
+};
 
 DeviceMemory device_memory(at::Device) { return {0, 0}; }
 
 #endif
+
+DeviceImages::DeviceImages(const ImageSet& images, at::Device device, ImagePlace place) {
+  sets_.push_back(std::make_unique<Set>(images, device, place));
+}
+
+DeviceImages::DeviceImages(const Mixture& images, at::Device device, ImagePlace place) : mixture_(&images) {
+  for (const MixturePart& part : images.parts())
+    sets_.push_back(std::make_unique<Set>(part.images, device, part.lazy ? ImagePlace::kStream : place));
+}
+
+at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentation& a) const {
+  if (mixture_ == nullptr) return sets_[0]->cut(crops, count, a);
+  return cut_by_part(*mixture_, crops, count, [&](size_t part, const Crop* own, int64_t size) {
+    return sets_[part]->cut(own, size, a);
+  });
+}
 
 DeviceImages::~DeviceImages() = default;
 

@@ -16,7 +16,7 @@
 #include "readers/packed.h"
 #include "readers/reader_tools.h"
 #include "readers/source.h"
-#include "world/world.h"
+#include "readers/world_source.h"
 
 namespace poem {
 
@@ -62,44 +62,6 @@ const Reader& find_reader(const std::string& path, const ReadOptions& options) {
   }
   throw Error(path, "has an unknown format", "known formats: " + known + "; world:SET; world2d:SET");
 }
-
-// ---- worlds ---------------------------------------------------------------------------------------------
-
-struct WorldSource {
-  bool flat;  // the two-dimensional world
-  std::string set;
-  int64_t count;
-  uint64_t seed;
-};
-
-int64_t default_count(const std::string& set) {
-  if (set == "train") return 4000;
-  if (set == "test") return 2000;
-  return set == "outliers" ? 20000 : 1000;
-}
-
-WorldSource parse_world(const std::string& source) {
-  std::vector<std::string> parts;
-  for (size_t start = 0;;) {
-    const size_t colon = source.find(':', start);
-    parts.push_back(source.substr(start, colon - start));
-    if (colon == source.npos) break;
-    start = colon + 1;
-  }
-  if (parts.size() > 4)
-    throw Error(source, "has too many parts", "write " + parts[0] + ":SET[:COUNT[:SEED]]");
-  WorldSource world{parts[0] == "world2d", parts[1], default_count(parts[1]), 0};
-  if (parts.size() > 2) world.count = whole_number<int64_t>(source, "COUNT", parts[2], 1);
-  if (parts.size() > 3) world.seed = whole_number<uint64_t>(source, "SEED", parts[3], 0);
-  return world;
-}
-
-ImageSet draw(const WorldSource& world) {
-  return world.flat ? draw_world_2d(world.set, world.count, world.seed)
-                    : draw_world(world.set, world.count, world.seed);
-}
-
-// ---- files ----------------------------------------------------------------------------------------------
 
 void check_options(const std::string& source, const ReadOptions& options) {
   constexpr int64_t kLargest = 4096;
@@ -240,7 +202,7 @@ ImageSet collect(const Source& source, const Reader& reader, const ReadOptions& 
 ImageSet open(const Source& source, const ReadOptions& options) {
   ImageSet set;
   if (is_drawn(source.place)) {
-    set = draw(parse_world(source.place));
+    set = draw_source(parse_world(source.place));
   } else {
     const Reader& reader = find_reader(source.place, options);
     if (!reader.map) return collect(source, reader, options);
@@ -316,7 +278,7 @@ void check_source(const std::string& text, const ReadOptions& options) {
   if (is_drawn(source.place)) {
     WorldSource one = parse_world(source.place);
     one.count = 1;
-    draw(one);
+    draw_source(one);
   } else {
     find_reader(source.place, options);
   }

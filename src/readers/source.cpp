@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
+#include <string_view>
 
 #include "core/file.h"
 #include "core/npy.h"
@@ -19,10 +20,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kKeys = {"exclude", "per_class", "count", "seed"};
+const std::vector<std::string> kKeys = {"exclude", "per_class", "count", "seed", "share"};
 
 std::string from(const std::string& folder, const std::string& path) {
   return folder.empty() ? path : (fs::path(folder) / path).string();
+}
+
+// Where the keys of a source begin; npos if there are none, or if the text is the path of a file.
+size_t first_mark(const std::string& text, const std::string& folder) {
+  std::error_code ignored;  // find_reader() meets the same fault and reports it
+  const size_t mark = text.find('#');
+  const bool path = !is_drawn(text) && mark != text.npos && fs::exists(from(folder, text), ignored);
+  return path ? text.npos : mark;
 }
 
 void set_option(Source& source, const std::string& option, const std::string& folder) {
@@ -32,6 +41,10 @@ void set_option(Source& source, const std::string& option, const std::string& fo
     throw Error(
         source.text, fmt::format("'#{}' is not known", option),
         fmt::format("{}known: {}; or the path does not exist", suggestion(key, kKeys), listed(kKeys)));
+  }
+  if (key == "share") {
+    throw Error(source.text, "#share is only for data.outliers: it mixes several sources",
+                "leave it out, or use #count=N to take part of a source");
   }
   const std::string value = equals == option.npos ? "" : option.substr(equals + 1);
   if (key == "exclude") {
@@ -92,13 +105,25 @@ bool is_drawn(const std::string& source) {
   return source.rfind("world:", 0) == 0 || source.rfind("world2d:", 0) == 0;
 }
 
+SharedSource split_share(const std::string& text, const std::string& folder) {
+  constexpr std::string_view kShare = "#share=";
+  const size_t begin = text.find(kShare, first_mark(text, folder));
+  if (begin == text.npos) return {text, std::nullopt};
+  const size_t end = text.find('#', begin + 1);
+  const std::string value = text.substr(begin + kShare.size(), end - begin - kShare.size());
+  const auto share = parse_number<double>(value);
+  if (!share || !(*share > 0 && *share <= 1))
+    throw Error(text, "#share is '" + value + "'", "it must be above 0 and at most 1");
+  if (end != text.npos && text.find(kShare, end) != text.npos)
+    throw Error(text, "'#share' is given twice", "keep one");
+  return {text.substr(0, begin) + (end == text.npos ? "" : text.substr(end)), share};
+}
+
 Source parse_source(const std::string& text, const std::string& folder) {
   const bool drawn = is_drawn(text);
   Source source;
   source.text = text;
-  std::error_code ignored;  // find_reader() meets the same fault and reports it
-  size_t mark = text.find('#');
-  if (!drawn && mark != text.npos && fs::exists(from(folder, text), ignored)) mark = text.npos;
+  size_t mark = first_mark(text, folder);
   source.place = drawn ? text.substr(0, mark) : from(folder, text.substr(0, mark));
   std::vector<std::string> seen;
   while (mark != text.npos) {

@@ -7,6 +7,7 @@
 //   take_part(set, source);
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/text.h"
@@ -26,8 +27,15 @@ struct Source {
   bool whole() const { return exclude.empty() && per_class == 0 && count == 0; }
 };
 
+// A source of data.outliers may also have #share=X: its share of each epoch's pool.
+struct SharedSource {
+  std::string text;             // the source without its share
+  std::optional<double> share;  // above 0, at most 1
+};
+SharedSource split_share(const std::string& text, const std::string& folder);
+
 // Relative paths start from `folder` (empty: the current one). A path that exists with its '#' is
-// taken as a plain path. An unknown or repeated key, or a value out of range, is an Error.
+// taken as a plain path. An unknown or repeated key, #share, or a value out of range, is an Error.
 Source parse_source(const std::string& text, const std::string& folder);
 
 // The value of `part` of a source as a whole number of at least `least`; anything else is an Error.

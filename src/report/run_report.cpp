@@ -237,6 +237,26 @@ json composition(const RunData& run) {
   return frames;
 }
 
+// The share of every source in the mined set; the legend tells its share of the pool.
+void add_sources(json& grid, const RunData& run) {
+  std::vector<EpochSeries> series;
+  for (const json& line : run.epochs) {
+    const auto place = "/mining/sources"_json_pointer;
+    if (!line.contains(place) || !line[place].is_array()) continue;
+    for (size_t i = series.size(); i < line[place].size(); ++i) {
+      const json& source = line[place][i];
+      if (!source.is_object() || !source.contains("name") || !source["name"].is_string()) return;
+      const std::string at = fmt::format("/mining/sources/{}/", i);
+      const std::vector<double> pool = run.by_epoch(at + "pool");
+      const auto known = std::find_if(pool.begin(), pool.end(), [](double x) { return std::isfinite(x); });
+      std::string label = source["name"];
+      if (known != pool.end()) label += fmt::format(" (pool {})", percent_text(*known));
+      series.push_back({label, run.epoch_numbers(), run.by_epoch(at + "mined")});
+    }
+  }
+  add_epoch_plot(grid["pieces"], "Sources of the mined set", share_axis("share of the mined set"), series);
+}
+
 void add_mining(Page& page, const RunData& run) {
   json grid = new_grid();
   add_curves(grid, run, "Boundary score, 0 at the boundary", boundary_axis(),
@@ -254,6 +274,7 @@ void add_mining(Page& page, const RunData& run) {
              {{"mined set", "/mining/mined_clusters"}, {"pool", "/mining/pool_clusters"}});
   add_curves(grid, run, "Distinct images in the mined set", {{"label", "images"}, {"low", 0}},
              {{"images", "/mining/distinct_images"}});
+  add_sources(grid, run);
   draw_grid(page, "Mining", grid);
   const json frames = composition(run);
   if (frames.empty()) return;
@@ -274,6 +295,7 @@ json captions(const Sheet& sheet) {
     };
     std::vector<std::string> lines;
     if (const std::string set = text("set"); !set.empty() && set != "id") lines.push_back(set);
+    if (const std::string source = text("source"); !source.empty()) lines.push_back(source);
     if (const std::string name = text("class"); !name.empty()) lines.push_back(name);
     if (const std::string guess = text("predicted"); !guess.empty()) lines.push_back("→ " + guess);
     if (tile.is_object() && tile.contains("score") && tile["score"].is_number())

@@ -270,7 +270,8 @@ Config training_config(const Study& study, Config config) {
 std::string text_hash(const std::string& text) { return fmt::format("{:016x}", Stream(0, text).bits64()); }
 
 std::string conditions_text(const Conditions& conditions, const DataSettings& data) {
-  std::vector<std::string> sources = {data.train, data.outliers, data.test};
+  std::vector<std::string> sources = {data.train, data.test};
+  sources.insert(sources.end(), data.outliers.begin(), data.outliers.end());
   for (const NamedPath& set : named_paths("data.ood", data.ood)) sources.push_back(set.path);
   const bool drawn = std::any_of(sources.begin(), sources.end(), is_drawn);
   return fmt::format("device {}\n", conditions.device) +

@@ -36,7 +36,7 @@ class Observer {
   void finish_epoch() {
     at::Tensor rows = at::empty({static_cast<int64_t>(trainer_.mined().size())}, at::kLong);
     for (int64_t i = 0; i < rows.numel(); ++i) rows.data_ptr<int64_t>()[i] = trainer_.mined()[i].image;
-    next_.mined = as_points(data_.outliers).index_select(0, rows);
+    next_.mined = as_points(data_.outliers.parts()[0].images).index_select(0, rows);
 
     const Detector detector{trainer_.network(), make_score("energy"), std::nullopt, data_.id.class_names, 1};
     next_.grid_score = detector.scores(grid_);
@@ -58,7 +58,7 @@ class Observer {
     };
     next_.grid_logit = logits(grid_.pixels);
     next_.id_logit = logits(data_.id.pixels);
-    next_.outlier_logit = logits(data_.outliers.pixels);
+    next_.outlier_logit = logits(data_.outliers.parts()[0].images.pixels);
   }
 
   const Trainer& trainer_;
@@ -81,7 +81,7 @@ Config toy_config(int64_t seed) {
   Config config;
   config.seed = seed;
   config.data.train = fmt::format("world2d:train:1200:{}", seed);
-  config.data.outliers = fmt::format("world2d:outliers:10000:{}", seed);
+  config.data.outliers = {fmt::format("world2d:outliers:10000:{}", seed)};
   config.data.size = 1;
   config.data.validation = 0.25;
   config.augment.padding = config.outliers.padding = 0;
@@ -100,7 +100,7 @@ Config toy_config(int64_t seed) {
 
 Toy run_toy(const Config& config, at::Device device) {
   const TrainingData data = load_training_data(config);
-  Toy toy{config, as_points(data.id), data.id.labels, as_points(data.outliers), {}, {}};
+  Toy toy{config, as_points(data.id), data.id.labels, as_points(data.outliers.parts()[0].images), {}, {}};
   toy.max_softmax = max_softmax_without_outliers(config, data, device);
   Trainer trainer(config, data, device);
   Observer observer(trainer, data, device);

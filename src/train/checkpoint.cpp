@@ -29,10 +29,15 @@ json surroundings(at::Device device) {
 }
 
 json data_sizes(const TrainingData& data) {
-  return {{"train", data.train_rows.size()},
-          {"validation", data.validation_rows.size()},
-          {"outliers", data.outliers.pixels.defined() ? data.outliers.size() : 0},
-          {"world", kWorldVersion}};
+  json sizes = {{"train", data.train_rows.size()},
+                {"validation", data.validation_rows.size()},
+                {"outliers", data.outliers.size()},
+                {"world", kWorldVersion}};
+  const std::vector<MixturePart>& parts = data.outliers.parts();
+  if (parts.size() > 1) {
+    for (const MixturePart& part : parts) sizes["sources"].push_back(part.images.size());
+  }
+  return sizes;
 }
 
 void warn_of_differences(const json& then, const json& now) {

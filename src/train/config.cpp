@@ -84,7 +84,11 @@ std::vector<Key> keys(Config& c) {
        "folder from which relative sources start; empty: the folder in which poem runs (the run records it)"},
       {"data.train", &c.data.train, "labelled ID training images (docs/data.md lists the sources)"},
       {"data.test", &c.data.test, "labelled ID test images; empty: no evaluation after training"},
-      {"data.outliers", &c.data.outliers, "the outliers that are mined; may be empty with mining.miner none"},
+      {"data.outliers", OneOrMore{&c.data.outliers},
+       "the outliers that are mined, from one source or a list of sources; SOURCE#share=X gives a source of "
+       "a "
+       "list the share X of each epoch's pool, the others divide the rest by their sizes; may be empty with "
+       "mining.miner none"},
       {"data.ood", &c.data.ood, "OOD test sets as NAME=SOURCE"},
       {"data.size", &c.data.size, "side of the network's square input in pixels", between(1, 1024)},
       {"data.validation", &c.data.validation,
@@ -212,8 +216,8 @@ std::vector<Key> keys(Config& c) {
       {"train.deterministic", &c.train.deterministic,
        "on a GPU: add sums in a fixed order, so that a run can be repeated bit for bit; slower"},
       {"train.images", choice(&c.train.images),
-       "on a GPU: auto keeps all images there if they need at most half of its free memory; stream sends the "
-       "images of each batch",
+       "on a GPU: auto keeps the images of a source there if they need at most half of its free memory; "
+       "stream sends the images of each batch, as always for drawn outliers",
        one_of({"auto", "stream"})},
       {"train.schedule", choice(&c.train.schedule), "how the learning rate falls",
        one_of({"step", "cosine"})},

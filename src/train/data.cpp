@@ -11,6 +11,7 @@
 #include "images/filters.h"
 #include "poem/error.h"
 #include "poem/random.h"
+#include "train/outliers.h"
 
 namespace poem {
 namespace {
@@ -98,19 +99,6 @@ Augmentation outlier_augmentation(const Config& config) {
   return cut;
 }
 
-// kArea is the default and kGaussian acts on every image; the others change only what is made smaller.
-void warn_of_idle_filters(const ImageSet& outliers, const Augmentation& cut) {
-  if (cut.resize && std::max(outliers.height(), outliers.width()) > cut.size) return;
-  const bool idle =
-      std::none_of(cut.filters.begin(), cut.filters.end(), [](Filter f) { return f == Filter::kGaussian; });
-  if (idle && cut.filters != Augmentation().filters)
-    spdlog::warn(
-        "{}: outliers.filters has no effect, because the outliers are not resized crop by crop (set "
-        "outliers.fit: "
-        "resize, and name a packed file or array of larger images)",
-        outliers.name);
-}
-
 }  // namespace
 
 int64_t held_out_count(const std::optional<double>& share, int64_t images) {
@@ -127,7 +115,7 @@ ReadOptions read_options(const DataSettings& settings) {
 void check_sources(const Config& config) {
   const ReadOptions options = read_options(config.data);
   check_source(config.data.train, options);
-  if (config.mining.miner != "none") check_source(config.data.outliers, options);
+  if (config.mining.miner != "none") check_outlier_sources(config);
   if (config.data.test.empty()) {
     if (!config.data.ood.empty()) spdlog::warn("data.ood is ignored because data.test is empty");
     return;
@@ -138,40 +126,19 @@ void check_sources(const Config& config) {
 
 TrainingData load_training_data(const Config& config) {
   TrainingData data;
-  const ReadOptions fitted = read_options(config.data);
-  ReadOptions original = fitted;
-  original.size = 0;
-  const bool resize = config.outliers.fit == OutlierFit::kResize;
-  ReadOptions labelled = fitted;
+  ReadOptions labelled = read_options(config.data);
   labelled.every_class = true;
   data.id = read_images(config.data.train, labelled);
-  const auto channels = static_cast<int64_t>(config.network.mean.size());
-  check_channels(data.id, channels);
+  check_channels(data.id, static_cast<int64_t>(config.network.mean.size()));
   tell_missing_classes(data.id);
   split_validation(data, config);
 
   data.id_cut = id_augmentation(config);
   data.outlier_cut = outlier_augmentation(config);
-  if (config.mining.miner != "none") {
-    // What is mapped stays so and is resized crop by crop; other sources are brought to size while they are
-    // read.
-    const bool mapped = is_mapped(config.data.outliers, original);
-    data.outliers = read_images(config.data.outliers, resize && !mapped ? fitted : original);
-    check_channels(data.outliers, channels);
-    const Crop any{0, 0};
-    cut(data.outliers, &any, 1, data.outlier_cut);  // an Error now if they are too small
-    warn_of_idle_filters(data.outliers, data.outlier_cut);
-    const int64_t side = std::min(data.outliers.height(), data.outliers.width());
-    if (side < config.data.size && side > 1) {  // points have one pixel
-      spdlog::warn(
-          "{}: the outliers have {} pixels, less than data.size, and get a black frame "
-          "(outliers.fit: resize enlarges them)",
-          config.data.outliers, side);
-    }
-  }
+  if (config.mining.miner != "none") data.outliers = load_outliers(config, data.outlier_cut);
   spdlog::info("{} ID images in {} classes ({} held out){}", data.id.size(), data.id.class_names.size(),
                data.validation_rows.size(),
-               data.outliers.pixels.defined() ? fmt::format(", {} outliers", data.outliers.size()) : "");
+               data.outliers.empty() ? "" : fmt::format(", {} outliers", data.outliers.size()));
   return data;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/safetensors.h"
+#include "images/mixture.h"
 #include "poem/config.h"
 #include "poem/crops.h"
 #include "poem/evaluate.h"
@@ -18,7 +19,7 @@ struct TrainingData {
   std::vector<int64_t> train_rows;       // those that are trained on
   std::vector<int64_t> validation_rows;  // those held out (data.validation), at random by the seed; every
                                          // class of which there are images keeps one in train_rows
-  ImageSet outliers;                     // not defined with mining.miner none
+  Mixture outliers;                      // empty with mining.miner none
   Augmentation id_cut, outlier_cut;
 };
 

@@ -32,6 +32,20 @@ void each_member(Diagnostics& d, Function visit) {
   visit("last_overlap", d.last_overlap);
 }
 
+template <class Diagnostics, class Function>
+void each_list(Diagnostics& d, Function visit) {
+  visit("classes", d.classes);
+  visit("sources", d.sources);
+}
+
+// "mined from photos 31.2 %, world:outliers 68.8 %"
+std::string sources_text(const std::vector<ClassShare>& sources) {
+  std::vector<std::string> shares;
+  for (const ClassShare& share : sources)
+    shares.push_back(fmt::format("{} {:.1f} %", share.name, 100 * share.mined));
+  return fmt::format("mined from {}", fmt::join(shares, ", "));
+}
+
 }  // namespace
 
 json to_json(const MiningDiagnostics& diagnostics) {
@@ -39,8 +53,10 @@ json to_json(const MiningDiagnostics& diagnostics) {
   each_member(diagnostics, [&](const char* name, const auto& value) { j[name] = or_null(value); });
   j["pool_boundary_score"] = or_null(boundary_score(diagnostics.pool_abs_logit));
   j["mined_boundary_score"] = or_null(boundary_score(diagnostics.mined_abs_logit));
-  for (const ClassShare& share : diagnostics.classes)
-    j["classes"].push_back({{"name", share.name}, {"pool", share.pool}, {"mined", share.mined}});
+  each_list(diagnostics, [&](const char* name, const std::vector<ClassShare>& shares) {
+    for (const ClassShare& share : shares)
+      j[name].push_back({{"name", share.name}, {"pool", share.pool}, {"mined", share.mined}});
+  });
   return j;
 }
 
@@ -50,8 +66,10 @@ MiningDiagnostics diagnostics_from(const json& j) {
   each_member(diagnostics, [&](const char* name, auto& value) {
     if (j.contains(name) && !j.at(name).is_null()) value = j.at(name).get<double>();  // older ones lack some
   });
-  for (const json& share : j.value("classes", json::array()))
-    diagnostics.classes.push_back({share.at("name"), share.at("pool"), share.at("mined")});
+  each_list(diagnostics, [&](const char* name, std::vector<ClassShare>& shares) {
+    for (const json& share : j.value(name, json::array()))
+      shares.push_back({share.at("name"), share.at("pool"), share.at("mined")});
+  });
   return diagnostics;
 }
 
@@ -80,6 +98,7 @@ std::string figures_text(const EpochReport& r) {
         fmt::format("  boundary score mined {:.2f}, pool {:.2f}", *boundary_score(r.mining->mined_abs_logit),
                     *boundary_score(r.mining->pool_abs_logit));
   }
+  if (r.mining && !r.mining->sources.empty()) text += "  " + sources_text(r.mining->sources);
   return text;
 }
 

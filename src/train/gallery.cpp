@@ -126,7 +126,9 @@ class TestSheets {
 
 void write_mined_sheet(const std::string& folder, int64_t epoch, const std::vector<Crop>& mined,
                        const TrainingData& data) {
-  if (!has_pictures(data.outliers)) return;
+  const std::vector<MixturePart>& parts = data.outliers.parts();
+  const auto shown = [](const MixturePart& part) { return has_pictures(part.images); };
+  if (!std::all_of(parts.begin(), parts.end(), shown)) return;
   std::vector<Crop> crops;
   const size_t count = std::min(mined.size(), kTiles);
   for (size_t i = 0; i < count; ++i) crops.push_back(mined[i * mined.size() / count]);
@@ -136,11 +138,14 @@ void write_mined_sheet(const std::string& folder, int64_t epoch, const std::vect
   json captions = json::array();
   for (size_t i = 0; i < count; ++i) {
     tiles.push_back(tile(pixels[static_cast<int64_t>(i)]));
-    captions.push_back({{"index", crops[i].image}});
-    add_name(data.outliers, crops[i].image, captions.back());
-    if (data.outliers.labelled()) {
-      const int64_t label = data.outliers.labels.data_ptr<int64_t>()[crops[i].image];
-      captions.back()["class"] = data.outliers.class_names[label];
+    const auto [part, index] = data.outliers.find(crops[i].image);
+    const ImageSet& images = parts[part].images;
+    captions.push_back({{"index", index}});
+    if (parts.size() > 1) captions.back()["source"] = images.name;
+    add_name(images, index, captions.back());
+    if (images.labelled()) {
+      const int64_t label = images.labels.data_ptr<int64_t>()[index];  // known, since the tile was cut
+      captions.back()["class"] = images.class_names[label];
     }
   }
   write_sheet(folder, fmt::format("{}{:04}", kMined, epoch), std::move(tiles), captions);

@@ -4,11 +4,13 @@
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/memory.h"
+#include "images/pool.h"
 #include "poem/crops.h"
 #include "poem/error.h"
 #include "poem/mining.h"
@@ -115,6 +117,26 @@ void check_memory(const Config& config, const Network& network) {
           {"queue.epochs", fmt::format("{} epochs", config.queue.epochs), "lower it",
            static_cast<double>(config.queue.epochs) * (fresh ? kCrop * select : kDouble * m * m)});
     }
+  }
+  check_needs(needs);
+}
+
+// An image may touch one page more than it fills. No part takes more than all its images do.
+void check_drawing_memory(const Config& config, const Mixture& outliers) {
+  const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const int64_t until = config.mining.until, epochs = config.train.epochs;
+  const auto mined = static_cast<double>(until == 0 ? epochs : std::min(epochs, until));
+  const std::vector<int64_t> counts = pool_counts(outliers, config.mining.pool);
+  std::vector<Need> needs;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const MixturePart& part = outliers.parts()[i];
+    if (!part.lazy) continue;
+    const auto all = static_cast<double>(part.images.pixels.nbytes()),
+               size = static_cast<double>(part.images.size());
+    const double drawn = std::min(size, mined * static_cast<double>(counts[i]));
+    needs.push_back({"data.outliers", fmt::format("{:.0f} images of {}", drawn, part.images.name),
+                     "use fewer images, or lower mining.pool or train.epochs",
+                     std::min(all, drawn * (all / size + page))});
   }
   check_needs(needs);
 }

@@ -2,11 +2,13 @@
 // GPU needs is asked by train/gpu_memory.h.)
 //
 //   check_memory(config, network);                  // before an image is read
-//   check_step_memory(config, network, id_images);  // when their number is known
+//   check_drawing_memory(config, outliers);         // when the numbers of images are known
+//   check_step_memory(config, network, id_images);
 #pragma once
 #include <cstdint>
 #include <functional>
 
+#include "images/mixture.h"
 #include "poem/config.h"
 #include "poem/network.h"
 
@@ -15,6 +17,9 @@ namespace poem {
 // Pool, queue, parameters and blocks of features; `network`: one such as the config asks for, its shapes
 // suffice.
 void check_memory(const Config& config, const Network& network);
+
+// What worlds that are drawn on demand (poem/read.h) can take in a whole run.
+void check_drawing_memory(const Config& config, const Mixture& outliers);
 
 // A train step on the CPU, `id_images` being those that are trained on.
 void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id_images);

@@ -41,7 +41,7 @@ void prepare_network(Network& network, const TrainingData& data, uint64_t seed, 
     const std::vector<Crop> crops = id_crops(data, seed, epoch);
     id.insert(id.end(), crops.begin(), crops.end());
   }
-  const std::vector<Crop> outliers = draw_pool(data.outliers.size(), kMost, seed, 0);
+  const std::vector<Crop> outliers = draw_pool(data.outliers, kMost, seed, 0);
   network.prepare(cut(data.id, id.data(), kMost, data.id_cut).to(device),
                   cut(data.outliers, outliers.data(), kMost, data.outlier_cut).to(device));
 }

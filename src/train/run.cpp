@@ -46,6 +46,7 @@ struct Inputs {
 
 // What the number of images decides. (A GPU was asked before.)
 void check_room(const Config& config, const Inputs& inputs, at::Device device) {
+  check_drawing_memory(config, inputs.training.outliers);
   if (!device.is_cpu()) return;
   const NetworkSpec spec = network_spec(config, *make_objective(config.objective), inputs.training.id);
   check_step_memory(config, spec, static_cast<int64_t>(inputs.training.train_rows.size()));

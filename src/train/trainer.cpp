@@ -11,6 +11,7 @@
 #include "core/interrupts.h"
 #include "core/progress.h"
 #include "images/pool.h"
+#include "mining/shares.h"
 #include "net/weights.h"
 #include "poem/error.h"
 #include "poem/scores.h"
@@ -67,7 +68,7 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
   // cuDNN's choice of algorithms, and how our own kernels add (cuda/dense_block.cpp).
   at::globalContext().setDeterministicCuDNN(config.train.deterministic);
   if (miner_ == nullptr) return;
-  check_select(draw_pool(data.outliers.size(), config.mining.pool, seed(), 0),
+  check_select(draw_pool(data.outliers, config.mining.pool, seed(), 0),
                mining_settings());  // now, not after the first scoring
 }
 
@@ -101,7 +102,7 @@ void Trainer::mine_outliers() {
   const Posterior current = timed_posterior();  // P(w)
   const Stopwatch watch(mine_seconds_);
   MiningTask task;
-  task.pool = draw_pool(data_.outliers.size(), config_.mining.pool, seed(), epoch_);  // D_pool: S outliers
+  task.pool = draw_pool(data_.outliers, config_.mining.pool, seed(), epoch_);  // D_pool: S outliers
   task.settings = mining_settings();
   task.network = network_view();
   task.posterior = &current;
@@ -113,6 +114,8 @@ void Trainer::mine_outliers() {
   mined_ = std::move(mined.crops);
   diagnostics_ = std::move(mined.diagnostics);
   diagnostics_->classes = class_shares(data_.outliers, task.pool, mined_);
+  if (data_.outliers.parts().size() > 1)
+    diagnostics_->sources = source_shares(data_.outliers, task.pool, mined_);
 }
 
 void Trainer::train(const std::vector<Crop>& id, const std::function<bool()>& stop) {
@@ -285,9 +288,8 @@ void Trainer::store(TensorFile& file) const {
 void Trainer::load(const TensorFile& file) {
   load_weights(*network_, "network.", file);
   step_.load(file);
-  const int64_t outliers = data_.outliers.pixels.defined() ? data_.outliers.size() : 0;
-  mined_ = load_crops(file, "mined", outliers);
-  queue_.load(file, outliers);
+  mined_ = load_crops(file, "mined", data_.outliers.size());
+  queue_.load(file, data_.outliers.size());
   const at::Tensor seconds = at::zeros({3}, at::kDouble), position = at::zeros({2}, at::kLong);
   load_tensor(file, "seconds", seconds);
   load_tensor(file, "position", position);

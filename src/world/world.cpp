@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 
 #include "core/interrupts.h"
 #include "core/progress.h"
@@ -15,16 +16,19 @@
 #include "world/families.h"
 
 namespace poem {
-namespace {
 
 using world::kSide;
 
-struct Family {
+struct world::Family {
   const char* set;
-  void (*draw)(world::Canvas&, world::Dice&);  // null for the labelled classes and the outliers
+  void (*draw)(Canvas&, Dice&);  // null for the labelled classes and the outliers
+
+  bool outliers() const { return std::string_view(set) == "outliers"; }
 };
 
-constexpr std::array<Family, 9> kFamilies = {{
+namespace {
+
+constexpr std::array<world::Family, 9> kFamilies = {{
     {"train", nullptr},
     {"test", nullptr},
     {"outliers", nullptr},
@@ -73,50 +77,58 @@ bool near_a_class(double x, double y) {
 
 std::vector<std::string> world_sets() {
   std::vector<std::string> names;
-  for (const Family& family : kFamilies) names.emplace_back(family.set);
+  for (const world::Family& family : kFamilies) names.emplace_back(family.set);
   return names;
 }
 
-ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed) {
-  const std::string name = "world:" + set;
-  const Family* family = nullptr;
-  for (const Family& candidate : kFamilies) {
-    if (set == candidate.set) family = &candidate;
-  }
-  if (family == nullptr) {
-    throw Error(name, "no such set", fmt::format("use one of {}", fmt::join(world_sets(), ", ")));
-  }
-  check_count(name, count);
+WorldImages::WorldImages(const std::string& set, int64_t count, uint64_t seed)
+    : name_("world:" + set), count_(count), seed_(seed) {
+  const auto found = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                  [&](const world::Family& family) { return set == family.set; });
+  if (found == kFamilies.end())
+    throw Error(name_, "no such set", fmt::format("use one of {}", fmt::join(world_sets(), ", ")));
+  family_ = &*found;
+  check_count(name_, count);
+}
 
-  ImageSet images{name, at::empty({count, 3, kSide, kSide}, at::kByte), {}, {}};
-  const bool outliers = set == "outliers";
-  if (outliers) {
-    images.labels = at::empty({count}, at::kLong);  // the family is chosen while drawing
-    images.class_names.assign(world::kOutlierNames.begin(), world::kOutlierNames.end());
-  } else if (family->draw == nullptr) {
-    images.labels = draw_labels(seed, name, count, world::kClasses);
-    images.class_names.assign(world::kClassNames.begin(), world::kClassNames.end());
+std::vector<std::string> WorldImages::class_names() const {
+  if (family_->outliers()) return {world::kOutlierNames.begin(), world::kOutlierNames.end()};
+  if (family_->draw == nullptr) return {world::kClassNames.begin(), world::kClassNames.end()};
+  return {};
+}
+
+int64_t WorldImages::draw(int64_t index, uint8_t* pixels) const {
+  Stream stream(seed_, name_, static_cast<uint64_t>(index));
+  world::Dice dice(stream);
+  world::Canvas canvas;
+  world::paint_background(canvas, dice);
+  int64_t label = -1;
+  if (family_->outliers()) {
+    label = world::draw_outlier(canvas, dice);  // which chooses the family
+  } else if (family_->draw == nullptr) {
+    label = label_of(seed_, name_, index, world::kClasses);
+    world::draw_object(static_cast<int>(label), canvas, dice);
+  } else {
+    family_->draw(canvas, dice);
   }
+  world::photograph(canvas, dice, pixels);
+  return label;
+}
+
+ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed) {
+  const WorldImages world(set, count, seed);
+  ImageSet images{world.name(), at::empty({count, 3, kSide, kSide}, at::kByte), {}, world.class_names()};
+  if (!images.class_names.empty()) images.labels = at::empty({count}, at::kLong);
   auto* out = images.pixels.data_ptr<uint8_t>();
   auto* labels = images.labelled() ? images.labels.data_ptr<int64_t>() : nullptr;
   const auto draw = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Stream stream(seed, name, i);
-      world::Dice dice(stream);
-      world::Canvas canvas;
-      world::paint_background(canvas, dice);
-      if (outliers) {
-        labels[i] = world::draw_outlier(canvas, dice);
-      } else if (labels != nullptr) {
-        world::draw_object(static_cast<int>(labels[i]), canvas, dice);
-      } else {
-        family->draw(canvas, dice);
-      }
-      world::photograph(canvas, dice, out + i * 3 * kSide * kSide);
+      const int64_t label = world.draw(i, out + i * 3 * kSide * kSide);
+      if (labels != nullptr) labels[i] = label;
     }
   };
   constexpr int64_t kBlock = 512;
-  Progress bar("drawing " + name, count, "images");
+  Progress bar("drawing " + world.name(), count, "images");
   for (int64_t first = 0; first < count; first += kBlock) {
     stop_if_interrupted();
     const int64_t last = std::min(first + kBlock, count);

@@ -4,6 +4,7 @@
 
 #include "images/device_images.h"
 #include "poem/random.h"
+#include "readers/world_source.h"
 
 namespace poem {
 namespace {
@@ -70,6 +71,25 @@ TEST(DeviceCut, StreamsThroughTwoBuffers) {
   for (int64_t first = 0; first < 24000; first += 8000)
     got.push_back(streamed.cut(&crops[first], 8000, Augmentation{}));
   EXPECT_TRUE(at::cat(got).cpu().equal(cut(images, crops.data(), 24000, Augmentation{})));
+}
+
+// A resident part, a lazy one, which is streamed, and one of larger images, in one batch.
+TEST(DeviceCut, OfAMixtureIsThatOfItsParts) {
+  const auto lazy = open_lazily("world:outliers:1000000", {});
+  const ImageSet small = random_images(2000, 3, 32, 32), large = random_images(500, 3, 64, 64);
+  const Mixture mixture({{small, 0.3}, {lazy->images(), 0.4, lazy}, {large, 0.3}});
+  for (const auto place : {ImagePlace::kAuto, ImagePlace::kStream}) {
+    const DeviceImages images(mixture, kGpu, place);
+    for (const int64_t count : {128, 4000}) {
+      std::vector<Crop> crops = random_crops(count, mixture.size());
+      for (size_t i = 0; i < crops.size(); i += 3) crops[i].image %= small.size();
+      for (size_t i = 1; i < crops.size(); i += 3)
+        crops[i].image = mixture.size() - 1 - crops[i].image % large.size();
+      const at::Tensor got = images.cut(crops.data(), count, Augmentation{});
+      EXPECT_TRUE(got.is_cuda());
+      EXPECT_TRUE(got.cpu().equal(cut(mixture, crops.data(), count, Augmentation{})));
+    }
+  }
 }
 
 TEST(DeviceCut, TakesTheCpuForColours) {

@@ -21,7 +21,7 @@ const at::Device kGpu(at::kCUDA, 0), kCpu(at::kCPU);
 Config config(Precision precision) {
   Config c;
   c.data.train = "world:train:640";
-  c.data.outliers = "world:outliers:2000";
+  c.data.outliers = {"world:outliers:2000"};
   c.data.validation = 0.05;
   c.network.depth = 22;
   c.mining.pool = 1500;

@@ -1,0 +1,75 @@
+#include "images/lazy_images.h"
+
+#include <ATen/ATen.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "core/interrupts.h"
+#include "core/progress.h"
+#include "poem/error.h"
+
+namespace poem {
+namespace {
+
+constexpr size_t kBlock = 512;  // images made between two looks at Ctrl-C
+
+// Zeros that take no memory until they are written to. With huge pages a single image would commit 2 MiB.
+at::Tensor untouched(const std::string& name, const std::vector<int64_t>& shape, at::ScalarType type) {
+  size_t bytes = c10::elementSize(type);
+  for (const int64_t length : shape) bytes *= static_cast<size_t>(length);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                        /*fd=*/-1, /*offset=*/0);
+  if (memory == MAP_FAILED) throw Error(name, "does not fit into memory", "use fewer images");
+  ::madvise(memory, bytes, MADV_NOHUGEPAGE);
+  return at::from_blob(
+      memory, shape, [bytes](void* p) { ::munmap(p, bytes); }, type);
+}
+
+}  // namespace
+
+LazyImages::LazyImages(const std::string& name, const std::vector<int64_t>& shape,
+                       std::vector<std::string> class_names, Make make)
+    : images_{name, untouched(name, shape, at::kByte), {}, std::move(class_names)},
+      make_(std::move(make)),
+      there_(static_cast<size_t>(shape[0])) {
+  if (!images_.class_names.empty()) images_.labels = untouched(name, {shape[0]}, at::kLong);
+}
+
+void LazyImages::make(const Crop* crops, int64_t count) {
+  std::vector<int64_t> missing;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!there_.at(static_cast<size_t>(crops[i].image))) missing.push_back(crops[i].image);
+  }
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  const bool large = missing.size() > kBlock;  // a batch needs no bar of its own
+  std::optional<Progress> bar;
+  if (large) bar.emplace("drawing " + images_.name, static_cast<int64_t>(missing.size()), "images");
+  for (size_t first = 0; first < missing.size(); first += kBlock) {
+    if (large) stop_if_interrupted();
+    const size_t last = std::min(first + kBlock, missing.size());
+    make_block({missing.begin() + static_cast<int64_t>(first), missing.begin() + static_cast<int64_t>(last)});
+    if (bar) bar->advance(static_cast<int64_t>(last - first));
+  }
+}
+
+void LazyImages::make_block(const std::vector<int64_t>& images) {
+  std::vector<int64_t> labels(images.size());
+  const at::Tensor pixels = make_(images, images_.labelled() ? labels.data() : nullptr);
+  const size_t bytes = pixels[0].nbytes();
+  const auto* from = pixels.data_ptr<uint8_t>();
+  auto* to = images_.pixels.data_ptr<uint8_t>();
+  for (size_t i = 0; i < images.size(); ++i) {
+    const auto image = static_cast<size_t>(images[i]);
+    std::memcpy(to + image * bytes, from + i * bytes, bytes);
+    if (images_.labelled()) images_.labels.data_ptr<int64_t>()[image] = labels[i];
+    there_[image] = true;
+  }
+  made_ += static_cast<int64_t>(images.size());
+}
+
+}  // namespace poem

@@ -1,0 +1,46 @@
+// Images that are made when they are first needed, and kept: those of a drawn world of a million, of which an
+// epoch needs a part. Memory is committed page by page as images are made.
+//
+//   LazyImages world("world:outliers:1000000", {1000000, 3, 32, 32}, class_names, make);
+//   world.make(crops, count);                  // their images are there now, with their labels
+//   cut(world.images(), crops, count, augmentation);
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "poem/crops.h"
+
+namespace poem {
+
+class LazyImages {
+ public:
+  // Returns the pixels of these images, uint8 n×C×H×W. If the set has classes, it also writes the label of
+  // each image to `labels`; otherwise `labels` is null.
+  using Make = std::function<at::Tensor(const std::vector<int64_t>& images, int64_t* labels)>;
+
+  // `shape`: N×C×H×W. Without class names the images have no labels.
+  LazyImages(const std::string& name, const std::vector<int64_t>& shape, std::vector<std::string> class_names,
+             Make make);
+
+  // Pixels and labels are zeros until make() has made the image.
+  const ImageSet& images() const { return images_; }
+
+  // Makes those images of the crops that are not there yet. Ctrl-C throws Interrupted between two blocks.
+  void make(const Crop* crops, int64_t count);
+
+  int64_t made() const { return made_; }  // how many images are there
+
+ private:
+  void make_block(const std::vector<int64_t>& images);
+
+  ImageSet images_;
+  Make make_;
+  std::vector<bool> there_;  // by image
+  int64_t made_ = 0;
+};
+
+}  // namespace poem

@@ -1,0 +1,163 @@
+#include "train/outliers.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "expect_error.h"
+#include "log.h"
+#include "poem/read.h"
+#include "readers/source.h"
+#include "temporary_folder.h"
+#include "train/data.h"
+#include "train/memory.h"
+
+namespace poem {
+namespace {
+
+using Shares = std::vector<std::optional<double>>;
+
+Config config_of(std::vector<std::string> outliers) {
+  Config config;
+  config.data.train = "world:train:40";
+  config.data.outliers = std::move(outliers);
+  config.mining.pool = 100;
+  return config;
+}
+
+TEST(OutlierShares, SplitTheRestBySize) {
+  const auto near = [](const std::vector<double>& got, const std::vector<double>& expected) {
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
+  };
+  near(fill_shares({std::nullopt}, {7}), {1});
+  near(fill_shares({1.0}, {7}), {1});
+  near(fill_shares({std::nullopt, std::nullopt}, {10, 30}), {0.25, 0.75});
+  near(fill_shares({0.3, std::nullopt}, {10, 1000000}), {0.3, 0.7});
+  near(fill_shares({std::nullopt, 0.6, std::nullopt}, {10, 5, 30}), {0.1, 0.6, 0.3});
+  near(fill_shares({0.333333, 0.333333, 0.333334}, {1, 1, 1}), {0.333333, 0.333333, 0.333334});
+}
+
+TEST(OutlierSources, BadOnesAreNamed) {
+  const auto refused = [](std::vector<std::string> sources, const std::vector<std::string>& words) {
+    expect_error([&] { check_outlier_sources(config_of(std::move(sources))); }, words);
+  };
+  const std::string a = "world:outliers:30", b = "world:digits:30";
+  refused({a + "#share=0.7", b + "#share=0.4"}, {"data.outliers", "add up to 1.1", "1 in total"});
+  refused({a + "#share=0.5", b + "#share=0.4"}, {"data.outliers", "add up to 0.9", "leave out one #share"});
+  refused({a + "#share=0.5"}, {"data.outliers", "add up to 0.5"});
+  refused({a + "#share=1", b}, {"data.outliers", "nothing is left", "lower a share"});
+  refused({a + "#share=0", b}, {"world:outliers:30#share=0", "#share is '0'", "above 0 and at most 1"});
+  refused({a + "#share=1.5", b}, {"#share is '1.5'"});
+  refused({a + "#share=nan", b}, {"#share is 'nan'"});
+  refused({a + "#share=", b}, {"#share is ''"});
+  refused({a + "#share=0.1#share=0.1", b}, {"'#share' is given twice"});
+  refused({a + "#share=0.1", b, a}, {"data.outliers", "names world:outliers:30 twice"});
+  refused({a, ""}, {"data.outliers", "empty"});
+  refused({a, "nowhere.poem"}, {"nowhere.poem", "no such file"});
+  check_outlier_sources(config_of({a + "#share=0.1", b}));
+  check_outlier_sources(config_of({a + "#share=1"}));
+}
+
+TEST(OutlierSources, OneFolderNamedInTwoWaysIsTheSame) {
+  TemporaryFolder folder;
+  Config config = config_of({"photos", "./photos/"});
+  config.data.folder = folder / "";
+  std::filesystem::create_directory(folder / "photos");
+  expect_error([&] { check_outlier_sources(config); }, {"names ./photos/ twice"});
+  config.data.outliers = {"photos#count=5", "photos#count=5#seed=1"};  // two random parts
+  check_outlier_sources(config);
+}
+
+TEST(OutlierSources, AShareIsForOutliersOnly) {
+  expect_error([] { read_images("world:train:40#share=0.5"); }, {"#share is only for data.outliers"});
+  expect_error([] { check_source("world:train:40#count=9#share=0.5"); },
+               {"#share is only for data.outliers"});
+  TemporaryFolder folder;  // a path that exists is a path
+  std::filesystem::create_directory(folder / "a#share=2");
+  EXPECT_FALSE(split_share(folder / "a#share=2", "").share);
+  const SharedSource split = split_share("photos#count=3#share=0.25#seed=4", "");
+  EXPECT_EQ(split.text, "photos#count=3#seed=4");
+  EXPECT_EQ(split.share, 0.25);
+}
+
+TEST(Outliers, AreReadAsOneMixture) {
+  TemporaryFolder folder;
+  pack_images("world:outliers:20:9", folder / "large.poem", {64});
+  Config config = config_of({folder / "large.poem#share=0.3", "world:outliers:500", "world:digits:100"});
+  const Mixture outliers = load_training_data(config).outliers;
+  ASSERT_EQ(outliers.parts().size(), 3u);
+  EXPECT_EQ(outliers.size(), 620);
+  EXPECT_EQ(outliers.parts()[0].images.name, folder / "large.poem");
+  EXPECT_EQ(outliers.parts()[0].images.height(), 64);
+  EXPECT_FALSE(outliers.parts()[0].lazy);
+  EXPECT_TRUE(outliers.parts()[1].lazy);
+  EXPECT_LE(outliers.parts()[1].lazy->made(), 1);  // the one that was tried out
+  EXPECT_NEAR(outliers.parts()[0].share, 0.3, 1e-12);
+  EXPECT_NEAR(outliers.parts()[1].share, 0.7 * 500 / 600, 1e-12);
+  config.outliers.fit = OutlierFit::kResize;
+  config.data.size = 16;
+  EXPECT_EQ(load_training_data(config).outliers.parts()[1].images.height(), 16);
+}
+
+TEST(Outliers, ThatDoNotFitAreNamed) {
+  expect_error(
+      [] {
+        load_training_data(config_of({"world:outliers:50", "world2d:outliers:50"}));
+      },
+      {"world2d:outliers:50", "2 channels", "takes 3"});
+  Config config = config_of({"world:outliers:50", "world:digits:1000000"});
+  expect_error([&] { load_training_data(config); },
+               {"data.outliers", "world:outliers:50 gets none of the 100", "raise its #share"});
+  config.data.size = 64;
+  expect_error([&] { load_training_data(config); }, {"world:outliers:50", "too small for crops of 64"});
+}
+
+TEST(Outliers, WarningsNameTheSourceThatTheyConcern) {
+  TemporaryFolder folder;
+  pack_images("world:outliers:20", folder / "small.poem", {20});
+  pack_images("world:outliers:20", folder / "large.poem", {64});
+  const auto logged = [](const Config& config) {
+    const Log log;
+    load_training_data(config);
+    return log.text();
+  };
+  const auto has = [](const std::string& log, const std::string& words) {
+    return log.find(words) != std::string::npos;
+  };
+  Config config = config_of({folder / "small.poem", folder / "large.poem"});
+  config.outliers.padding = 8;
+  std::string log = logged(config);
+  EXPECT_TRUE(has(log, folder / "small.poem: the outliers have 20 pixels"));
+  EXPECT_FALSE(has(log, folder / "large.poem: the outliers have"));
+  config.outliers.fit = OutlierFit::kResize;
+  config.outliers.filters = {"lanczos"};
+  log = logged(config);
+  EXPECT_TRUE(has(log, folder / "small.poem: outliers.filters has no effect"));
+  EXPECT_FALSE(has(log, folder / "large.poem: outliers.filters has no effect"));
+  // Beside photos that are resized, a drawn world needs no warning.
+  config.data.outliers = {"world:outliers:50", folder / "large.poem"};
+  EXPECT_FALSE(has(logged(config), "no effect"));
+  config.data.outliers = {"world:outliers:50"};
+  EXPECT_TRUE(has(logged(config), "no effect"));
+}
+
+// At most what all epochs' pools draw, and at most all images.
+TEST(Outliers, MemoryOfDrawnImagesIsForeseen) {
+  const auto lazy = std::make_shared<LazyImages>("huge", std::vector<int64_t>{100000000, 3, 200, 200},
+                                                 std::vector<std::string>{}, nullptr);  // 11 TiB
+  const Mixture outliers({{lazy->images(), 1, lazy}});
+  Config config = config_of({});
+  config.mining.pool = 1000;
+  config.train.epochs = 2;
+  check_drawing_memory(config, outliers);  // 2,000 images
+  config.mining.pool = 100000000;
+  config.train.epochs = 1000;
+  expect_error([&] { check_drawing_memory(config, outliers); },
+               {"data.outliers", "100000000 images of huge", "11175.9 GiB", "use fewer"});
+  config.mining.pool = 1000;
+  config.mining.until = 2;
+  check_drawing_memory(config, outliers);
+}
+
+}  // namespace
+}  // namespace poem
