@@ -205,6 +205,10 @@ std::vector<Key> keys(Config& c) {
       {"train.learning_rate", &c.train.learning_rate, "learning rate at the start", between(0, 1000)},
       {"train.momentum", &c.train.momentum, "Nesterov momentum", between(0, 1)},
       {"train.weight_decay", &c.train.weight_decay, "weight of the L2 penalty", between(0, 1)},
+      {"train.average", &c.train.average,
+       "decay of a moving average of the weights, such as 0.999, which the detector and every evaluation get "
+       "(docs/run-folder.md); 0: no average",
+       between(0, 0.999999)},
       {"train.precision", choice(&c.train.precision),
        "bf16: the network computes in bfloat16 (GPU only; weights, statistics, features and the detector "
        "stay float32); auto: bf16 if the GPU supports it",
