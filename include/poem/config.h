@@ -43,6 +43,8 @@ struct OutlierSettings {
   int64_t padding = 4;
   bool flip = true;
   std::vector<std::string> filters = {"area"};  // how images are resized: each crop draws one
+  double min_area = 1;                          // below 1: random resized crops, as in AugmentSettings
+  double jitter = 0;  // of brightness, contrast and saturation; hue gets a quarter of it
 };
 
 // Whether the queue keeps features as they were when their epoch ended, or computes them again every epoch.

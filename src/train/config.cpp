@@ -127,6 +127,13 @@ std::vector<Key> keys(Config& c) {
        "one "
        "of these (docs/data.md). gaussian also blurs images that have data.size already",
        one_of(filter_names())},
+      {"outliers.min_area", &c.outliers.min_area,
+       "outliers: below 1, random resized crops of at least this share of the image; padding is then unused",
+       between(0.01, 1)},
+      {"outliers.jitter", &c.outliers.jitter,
+       "outliers: strength of random changes of brightness, contrast and saturation, and of hue at a quarter "
+       "of it, in turns; 0: none",
+       between(0, 1)},
 
       {"network.name", &c.network.name, "the backbone", one_of(network_names())},
       {"network.depth", &c.network.depth, "densenet and wideresnet: number of layers, 6n+4",

@@ -95,6 +95,9 @@ Augmentation outlier_augmentation(const Config& config) {
   cut.resize = config.outliers.fit == OutlierFit::kResize;
   cut.filters.clear();
   for (const std::string& name : config.outliers.filters) cut.filters.push_back(filter_of(name));
+  cut.min_area = config.outliers.min_area;
+  cut.brightness = cut.contrast = cut.saturation = config.outliers.jitter;
+  cut.hue = config.outliers.jitter / 4;  // in turns: the usual ratio
   return cut;
 }
 
@@ -162,7 +165,8 @@ TrainingData load_training_data(const Config& config) {
     cut(data.outliers, &any, 1, data.outlier_cut);  // an Error now if they are too small
     warn_of_idle_filters(data.outliers, data.outlier_cut);
     const int64_t side = std::min(data.outliers.height(), data.outliers.width());
-    if (side < config.data.size && side > 1) {  // points have one pixel
+    // Points have one pixel, and random resized crops are enlarged.
+    if (side < config.data.size && side > 1 && data.outlier_cut.min_area >= 1) {
       spdlog::warn(
           "{}: the outliers have {} pixels, less than data.size, and get a black frame "
           "(outliers.fit: resize enlarges them)",
