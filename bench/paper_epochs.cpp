@@ -25,6 +25,7 @@ Config paper_config(const PaperEpochs& settings) {
   config.train.epochs = settings.epochs;
   config.train.learning_rate = 0.01;
   config.train.deterministic = settings.deterministic;
+  config.train.average = settings.average;
   return config;
 }
 

@@ -2,7 +2,7 @@
 // crops of which 50,000 are mined, a queue of 4 epochs. The images are random, which does not affect the
 // time.
 //
-//   const double common = run_paper_epochs({"fresh", 6, false}, device, [](const EpochReport& report) { … });
+//   const double common = run_paper_epochs({"fresh", 6}, device, [](const EpochReport& report) { … });
 #pragma once
 #include <functional>
 #include <string>
@@ -14,7 +14,8 @@ namespace poem::bench {
 struct PaperEpochs {
   std::string queue;  // fresh or stored
   int64_t epochs;
-  bool deterministic;
+  bool deterministic = false;
+  double average = 0;  // train.average
 };
 
 // Calls `report` after every epoch. Then scores a pool in bfloat16 and in float32, with w drawn from a

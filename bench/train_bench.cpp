@@ -5,6 +5,7 @@
 
 #include "compare.h"
 #include "poem/read.h"
+#include "train/average.h"
 #include "train/trainer.h"
 
 namespace poem::bench {
@@ -81,6 +82,16 @@ POEM_BENCH(step) {
         for (int64_t i = 0; i < kBatches; ++i) bare.step(i);
       },
       1.05);
+}
+
+POEM_BENCH(average) {
+  const Config config = demo_config();
+  const TrainingData data = load_training_data(config);
+  BareLoop bare(config, data);
+  const auto network = make_network(demo_network(config), 0);
+  Average average(*network, 0.999);
+  compare(
+      "train.average after a step / train step", [&] { average.update(); }, [&] { bare.step(0); }, 0.02);
 }
 
 POEM_BENCH(augment) {

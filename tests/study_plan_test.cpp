@@ -40,6 +40,17 @@ class StudyFile : public ::testing::Test {
   TemporaryFolder folder;
 };
 
+TEST_F(StudyFile, AGpuRepeatsItsBitsUnlessTheStudySaysOtherwise) {
+  const auto deterministic = [&](const std::string& set, const char* device) {
+    const Study study = read("seeds: [0]\n" + set + kMethods);
+    return make_plan(study, {device}).networks.front().config.train.deterministic;
+  };
+  EXPECT_FALSE(deterministic("", "cpu"));  // it does so anyway
+  EXPECT_TRUE(deterministic("", "cuda"));
+  EXPECT_FALSE(deterministic("set: {train.deterministic: false}\n", "cuda"));
+  EXPECT_FALSE(deterministic("settings:\n  - name: fast\n    set: {train.deterministic: false}\n", "cuda"));
+}
+
 TEST_F(StudyFile, CellsAreSeedsTimesSettingsTimesMethods) {
   const StudyPlan p =
       plan(std::string("seeds: [3, 5]\nset: {train.epochs: 7}\nsettings:\n  - name: a\n  - name: b\n"

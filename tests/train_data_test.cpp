@@ -199,6 +199,40 @@ TEST(TrainingData, FiltersOfOutliers) {
   EXPECT_FALSE(idle(logged("world:outliers:20", {"area"})));
 }
 
+TEST(TrainingData, OutliersMayBeJitteredAndCutAtRandomSizes) {
+  Config config = points(40, 0);
+  EXPECT_TRUE(only_moves(load_training_data(config).outlier_cut));
+  config.outliers.jitter = 0.4;
+  config.outliers.min_area = 0.3;
+  const TrainingData data = load_training_data(config);
+  const Augmentation& cut = data.outlier_cut;
+  EXPECT_EQ(std::vector<double>({cut.brightness, cut.contrast, cut.saturation, cut.hue, cut.min_area}),
+            std::vector<double>({0.4, 0.4, 0.4, 0.1, 0.3}));
+  EXPECT_FALSE(only_moves(cut));  // so that a GPU gets its crops from the CPU
+  EXPECT_TRUE(only_moves(data.id_cut));
+}
+
+// Images of a quarter of data.size: padded they lie in a black frame, as boxes they fill the crop.
+TEST(TrainingData, SmallOutliersFillTheirRandomResizedCrops) {
+  TemporaryFolder folder;
+  write_npy(folder / "small.npy", at::full({20, 8, 8, 3}, 200, at::kByte));
+  Config config;
+  config.data.train = "world:train:40";
+  config.data.outliers = folder / "small.npy";
+  config.outliers.padding = 12;
+  const auto framed = [&] {
+    const Log log;
+    const TrainingData data = load_training_data(config);
+    const std::vector<Crop> crops = {{0, 1}, {3, 2}, {5, 3}};
+    const bool black = cut(data.outliers, crops.data(), 3, data.outlier_cut).eq(0).any().item<bool>();
+    EXPECT_EQ(log.text().find("black frame") != std::string::npos, black);
+    return black;
+  };
+  EXPECT_TRUE(framed());
+  config.outliers.min_area = 0.5;
+  EXPECT_FALSE(framed());
+}
+
 TEST(IdCrops, VisitEveryTrainingImageOnceInAnOrderOfTheEpoch) {
   const TrainingData data = load_training_data(points(200, 0.25));
   const auto first = images(id_crops(data, 3, 0)), second = images(id_crops(data, 3, 1));

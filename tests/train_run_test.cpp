@@ -135,6 +135,28 @@ TEST(Run, ResumedItEndsTheSame) {
   expect_same_run(folder / "whole", folder / "cut");
 }
 
+TEST(Run, TheDetectorAndEveryEvaluationHaveTheAveragedWeights) {
+  TemporaryFolder folder;
+  Config config = points();
+  config.train.average = 0.9;
+  config.train.evaluate_every = 1;
+  start_run(config, folder / "a", false, kCpu);
+  const TensorFile state = read_safetensors(folder / "a/checkpoint/state.safetensors"),
+                   detector = read_safetensors(folder / "a/detector.safetensors");
+  ASSERT_FALSE(detector.tensors.empty());
+  for (const auto& [name, tensor] : detector.tensors) {
+    EXPECT_TRUE(tensor.equal(state.tensor("average." + name))) << name;
+    EXPECT_FALSE(tensor.equal(state.tensor("network." + name))) << name;
+  }
+  const auto results = nlohmann::json::parse(read_file(folder / "a/results.json"));
+  EXPECT_EQ(metrics(folder / "a/metrics.jsonl").back()["results"]["mean"], results["mean"]);
+
+  const std::string bytes = read_file(folder / "a/detector.safetensors");
+  fs::remove(folder / "a/detector.safetensors");
+  EXPECT_TRUE(resume_run(folder / "a", kCpu).finished);
+  EXPECT_EQ(read_file(folder / "a/detector.safetensors"), bytes);
+}
+
 TEST(Run, ToldToEndInTheFirstEpochItIsSaved) {
   TemporaryFolder folder;
   Config config = points();

@@ -45,6 +45,8 @@ struct OutlierSettings {
   int64_t padding = 4;
   bool flip = true;
   std::vector<std::string> filters = {"area"};  // how images are resized: each crop draws one
+  double min_area = 1;                          // below 1: random resized crops, as in AugmentSettings
+  double jitter = 0;  // of brightness, contrast and saturation; hue gets a quarter of it
 };
 
 // Whether the queue keeps features as they were when their epoch ended, or computes them again every epoch.
@@ -65,6 +67,8 @@ struct TrainSettings {
   int64_t evaluate_every = 0;  // epochs between evaluations on the test sets; 0: after the last only
   int64_t batch = 64, outlier_batch = 64;
   double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
+  double average =
+      0;  // decay of the average of the weights that the detector gets; 0: the weights themselves
   Precision precision = Precision::kAuto;
   bool deterministic = false;             // on a GPU: the same bits every time
   ImagePlace images = ImagePlace::kAuto;  // on a GPU

@@ -44,6 +44,9 @@ void check_source(const std::string& source, const ReadOptions& options = {});
 // Whether the pixels stay in the file, because read_images() maps it: packed files and TinyImages.
 bool is_mapped(const std::string& source, const ReadOptions& options = {});
 
+// Whether every image is a file of its own, so that they may differ in size: an image, a folder, an archive.
+bool has_image_files(const std::string& source, const ReadOptions& options = {});
+
 // Writes the images of `source` to a packed file `out` (NAME.poem), block by block, and returns their number.
 int64_t pack_images(const std::string& source, const std::string& out, const ReadOptions& options);
 

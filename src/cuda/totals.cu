@@ -2,16 +2,16 @@
 //
 //   partial_sums   rows × width   -> the three parts, added to
 //
-// A thread block adds 32 columns. Each of its 16 × 32 threads adds every 16th row of a column. Then the
-// threads with y = 0 add the 16 sums of their column:
+// A thread block adds 32 columns. Each of its 32 × 32 threads adds every 32nd row of a column. Then each warp
+// adds the 32 sums of one column:
 //
 //               32 columns
 //             +------------+
 //    row  0   |   y = 0    |
-//    row  1   |   y = 1    |       shared memory: 16 × 32         parts
+//    row  1   |   y = 1    |       shared memory: 32 × 32         parts
 //     ...     |    ...     |   ->  one sum per thread        ->   one sum per column
-//    row 15   |   y = 15   |
-//    row 16   |   y = 0    |
+//    row 31   |   y = 31   |
+//    row 32   |   y = 0    |
 //     ...     |    ...     |
 //             +------------+
 #include "cuda/totals.cuh"
@@ -24,22 +24,36 @@
 namespace poem::cuda {
 namespace {
 
-constexpr int kColumns = 32, kRows = 16;
+constexpr int kColumns = kWarp, kRows = kWarp;
+// Rows that a thread loads at once, since it mostly waits for them: all there are from an H200.
+constexpr int kInFlight = 9;
 
-__global__ void add_rows_kernel(Totals totals, int rows) {
-  __shared__ float shared[kRows][kColumns];
-  const int column = blockIdx.x * kColumns + threadIdx.x, width = totals.width();
+__device__ float sum_of_rows(const float* column, int width, int rows) {
   float sum = 0;
-  if (column < width) {
-#pragma unroll 4
-    for (int row = threadIdx.y; row < rows; row += kRows)
-      sum += totals.partial_sums[static_cast<int64_t>(row) * width + column];
+  for (int first = threadIdx.y; first < rows; first += kInFlight * kRows) {
+    float values[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int row = first + i * kRows;
+      values[i] = row < rows ? column[static_cast<int64_t>(row) * width] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) sum += values[i];
   }
-  shared[threadIdx.y][threadIdx.x] = sum;
+  return sum;
+}
+
+__global__ void __launch_bounds__(kColumns* kRows) add_rows_kernel(Totals totals, int rows) {
+  __shared__ float shared[kRows][kColumns + 1];  // one more: a warp reads a column without bank conflicts
+  const int width = totals.width(), loaded = blockIdx.x * kColumns + threadIdx.x;
+  shared[threadIdx.y][threadIdx.x] =
+      loaded < width ? sum_of_rows(totals.partial_sums + loaded, width, rows) : 0.0f;
   __syncthreads();
-  if (threadIdx.y > 0 || column >= width) return;
-  for (int y = 1; y < kRows; ++y) sum += shared[y][threadIdx.x];
-  int i = column;
+  float sum = shared[threadIdx.x][threadIdx.y];  // warp y adds column y
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_down_sync(~0u, sum, step);
+  int i = blockIdx.x * kColumns + threadIdx.y;
+  if (threadIdx.x > 0 || i >= width) return;
   const Totals::Part* part = totals.parts;
   while (i >= part->count) i -= part++->count;
   part->to[i] += sum;

@@ -37,6 +37,14 @@ struct Mixture {
   }
 };
 
+// The sums of the rows of each cluster, clusters × columns. On a GPU as a matrix product, because index_add_
+// adds there in no fixed order.
+at::Tensor sums_by_cluster(const at::Tensor& cluster, int64_t clusters, const at::Tensor& rows) {
+  if (rows.is_cpu()) return at::zeros({clusters, rows.size(1)}, rows.options()).index_add_(0, cluster, rows);
+  const at::Tensor names = at::arange(clusters, cluster.options()).unsqueeze(1);
+  return (names == cluster.unsqueeze(0)).to(rows.scalar_type()).mm(rows);
+}
+
 class Density : public Network {
  public:
   Density(const NetworkSpec& spec, std::unique_ptr<Network> inner, const Weights& weights)
@@ -160,10 +168,9 @@ void Density::place(Mixture& mixture, const at::Tensor& u, const char* stream_na
   for (int i = 0; i < kIterations; ++i) {
     stop_if_interrupted();
     const auto [nearest_square, nearest] = Mixture::distances(u, means).min(1);
-    const at::Tensor one = at::ones({n}, u.options());
-    counts = at::zeros({k}, u.options()).index_add_(0, nearest, one);
-    squares = at::zeros({k}, u.options()).index_add_(0, nearest, nearest_square);
-    const at::Tensor sums = at::zeros_like(means).index_add_(0, nearest, u);
+    counts = sums_by_cluster(nearest, k, at::ones({n, 1}, u.options())).squeeze(1);
+    squares = sums_by_cluster(nearest, k, nearest_square.unsqueeze(1)).squeeze(1);
+    const at::Tensor sums = sums_by_cluster(nearest, k, u);
     means = at::where((counts > 0).unsqueeze(1), sums / counts.clamp_min(1).unsqueeze(1), means);
   }
   // A cluster of few images says little about its own width, so the width of all images is mixed in.

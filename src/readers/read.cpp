@@ -289,6 +289,13 @@ bool is_mapped(const std::string& text, const ReadOptions& options) {
   return !is_drawn(source.place) && find_reader(source.place, options).map != nullptr;
 }
 
+bool has_image_files(const std::string& text, const ReadOptions& options) {
+  const Source source = parse_source(text, options.folder);
+  if (is_drawn(source.place)) return false;
+  const Reader* reader = &find_reader(source.place, options);
+  return reader == &image_reader || reader == &folder_reader || reader == &archive_reader;
+}
+
 int64_t pack_images(const std::string& text, const std::string& out, const ReadOptions& options) {
   check_options(text, options);
   if (!is_packed(out))

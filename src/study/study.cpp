@@ -232,12 +232,14 @@ std::string read_base(const Section& root, const std::string& path) {
   return base;
 }
 
-// The cell's complete config.
-Config cell_config(const Study& study, const StudyCell& cell) {
-  std::vector<std::string> set = study.set;
+// The cell's complete config. A GPU repeats its bits unless the study's `set` says otherwise.
+Config cell_config(const Study& study, const StudyCell& cell, const Conditions& conditions) {
+  std::vector<std::string> set;
+  if (conditions.device != "cpu") set.emplace_back("train.deterministic=true");
   const auto add = [&](const std::vector<std::string>& more) {
     set.insert(set.end(), more.begin(), more.end());
   };
+  add(study.set);
   add(study.settings[cell.setting].set);
   add(study.methods[cell.method].set);
   add({fmt::format("seed={}", cell.seed)});
@@ -352,7 +354,7 @@ StudyPlan make_plan(const Study& study, const Conditions& conditions) {
       for (size_t method = 0; method < study.methods.size(); ++method) {
         StudyCell cell{setting, method, 0, seed, {}, {}};
         try {
-          cell.config = cell_config(study, cell);
+          cell.config = cell_config(study, cell, conditions);
           check_cell(study, cell.config);
         } catch (const Error& e) {
           throw e.within(fmt::format("{}: {}", study.path, cell_name(study, cell)));

@@ -1,5 +1,6 @@
 #include "study/study_run.h"
 
+#include <ATen/Context.h>
 #include <c10/core/DeviceType.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -43,6 +44,7 @@ constexpr const char* kMark = "study.yaml";
 // Evaluates a trained network with several scores on the test sets, in one forward pass.
 std::vector<Results> evaluate_run(const std::string& run, const std::vector<std::string>& scores,
                                   const TestData& test, at::Device device) {
+  at::globalContext().setDeterministicCuDNN(true);  // for scores that take gradients
   const Detector detector = Detector::load(detector_path(run));
   detector.network->to(device);
   std::optional<IdImages> id;

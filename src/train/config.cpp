@@ -131,6 +131,13 @@ std::vector<Key> keys(Config& c) {
        "one "
        "of these (docs/data.md). gaussian also blurs images that have data.size already",
        one_of(filter_names())},
+      {"outliers.min_area", &c.outliers.min_area,
+       "outliers: below 1, random resized crops of at least this share of the image; padding is then unused",
+       between(0.01, 1)},
+      {"outliers.jitter", &c.outliers.jitter,
+       "outliers: strength of random changes of brightness, contrast and saturation, and of hue at a quarter "
+       "of it, in turns; 0: none",
+       between(0, 1)},
 
       {"network.name", &c.network.name, "the backbone", one_of(network_names())},
       {"network.depth", &c.network.depth, "densenet and wideresnet: number of layers, 6n+4",
@@ -209,6 +216,10 @@ std::vector<Key> keys(Config& c) {
       {"train.learning_rate", &c.train.learning_rate, "learning rate at the start", between(0, 1000)},
       {"train.momentum", &c.train.momentum, "Nesterov momentum", between(0, 1)},
       {"train.weight_decay", &c.train.weight_decay, "weight of the L2 penalty", between(0, 1)},
+      {"train.average", &c.train.average,
+       "decay of a moving average of the weights, such as 0.999, which the detector and every evaluation get "
+       "(docs/run-folder.md); 0: no average",
+       between(0, 0.999999)},
       {"train.precision", choice(&c.train.precision),
        "bf16: the network computes in bfloat16 (GPU only; weights, statistics, features and the detector "
        "stay float32); auto: bf16 if the GPU supports it",

@@ -96,6 +96,9 @@ Augmentation outlier_augmentation(const Config& config) {
   cut.resize = config.outliers.fit == OutlierFit::kResize;
   cut.filters.clear();
   for (const std::string& name : config.outliers.filters) cut.filters.push_back(filter_of(name));
+  cut.min_area = config.outliers.min_area;
+  cut.brightness = cut.contrast = cut.saturation = config.outliers.jitter;
+  cut.hue = config.outliers.jitter / 4;  // in turns: the usual ratio
   return cut;
 }
 

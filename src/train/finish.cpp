@@ -19,8 +19,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-Detector bare_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
-  return {trainer.network(), nullptr, std::nullopt, data.id.class_names, config.data.size};
+Detector bare_detector(const Config& config, const TrainingData& data, std::shared_ptr<Network> network) {
+  return {std::move(network), nullptr, std::nullopt, data.id.class_names, config.data.size};
 }
 
 // The results, and how far the detector's threshold can be trusted.
@@ -44,7 +44,7 @@ IdImages split_images(const TrainingData& data) {
 }
 
 Detector make_detector(const Config& config, const TrainingData& data, const Trainer& trainer) {
-  Detector detector = bare_detector(config, data, trainer);
+  Detector detector = bare_detector(config, data, trainer.detector_network());
   std::optional<IdImages> id;
   if (needs(config.score, kImages)) id = split_images(data);
   detector.score = fit_scores({config.score}, detector, id).front();
@@ -75,7 +75,7 @@ void warn_of_few_held_out(const Config& config, const TrainingData& data) {
 
 void check_score(const Config& config, const TrainingData& data, const Trainer& trainer) {
   const IdImages images{data.id, subset(data.id, data.validation_rows)};
-  choose_scores({config.score}, available(bare_detector(config, data, trainer), images));
+  choose_scores({config.score}, available(bare_detector(config, data, trainer.network()), images));
 }
 
 // The detector comes last: a run that has it is finished.

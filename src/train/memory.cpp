@@ -55,15 +55,16 @@ double numbers(const Network::Named& tensors) {
   return count;
 }
 
-// Parameters: weights, gradients, velocities, and the copy that a checkpoint is written from. A miner that
-// uses the posterior also needs the features of a block of images, and the posterior's precision with its
-// factor.
+// Parameters: weights, gradients, velocities, and the copy that a checkpoint is written from; with an
+// average of the weights, that and the network that has it. A miner that uses the posterior also needs the
+// features of a block of images, and the posterior's precision with its factor.
 Need network_need(const Config& config, const Network& network) {
   constexpr double kFloat = sizeof(float), kDouble = sizeof(double);
   constexpr auto kBlock = static_cast<double>(FeatureExtractor::kBlock);
   const double parameters = numbers(network.parameters()), buffers = numbers(network.buffers());
   const auto m = static_cast<double>(network.feature_count());
   double bytes = kFloat * (4 * parameters + 2 * buffers);
+  if (config.train.average > 0) bytes += kFloat * (2 * parameters + buffers);
   if (config.mining.miner != "none" && make_miner(config.mining.miner)->uses_posterior())
     bytes += 2 * kFloat * kBlock * m + 2 * kDouble * m * m;
   const std::string& name = config.network.name;

@@ -89,9 +89,10 @@ void warn_of_idle_filters(const std::vector<MixturePart>& parts, const Augmentat
   }
 }
 
-void warn_of_small_images(const ImageSet& outliers, int64_t size) {
+void warn_of_small_images(const ImageSet& outliers, const Augmentation& cut) {
   const int64_t side = std::min(outliers.height(), outliers.width());
-  if (side >= size || side <= 1) return;  // points have one pixel
+  if (side >= cut.size || side <= 1) return;  // points have one pixel
+  if (cut.min_area < 1) return;               // random resized crops are enlarged
   spdlog::warn(
       "{}: the outliers have {} pixels, less than data.size, and get a black frame (outliers.fit: resize "
       "enlarges them)",
@@ -99,10 +100,12 @@ void warn_of_small_images(const ImageSet& outliers, int64_t size) {
 }
 
 // What is mapped stays so and is resized crop by crop. Worlds are drawn when they are needed. Other sources
-// are brought to size while they are read.
+// are brought to size while they are read; image files to twice the size if crops draw their filters, so that
+// these have something to shrink.
 MixturePart read_part(const std::string& source, const Config& config) {
-  const ReadOptions fitted = read_options(config.data);
-  ReadOptions original = fitted;
+  ReadOptions fitted = read_options(config.data), original = fitted;
+  if (config.outliers.filters != OutlierSettings().filters && has_image_files(source, fitted))
+    fitted.size *= 2;
   original.size = 0;
   const bool resize = config.outliers.fit == OutlierFit::kResize && !is_mapped(source, original);
   const ReadOptions& options = resize ? fitted : original;
@@ -182,7 +185,7 @@ Mixture load_outliers(const Config& config, const Augmentation& augmentation) {
   check_fits(outliers, config, augmentation);
   check_pool(outliers, config.mining.pool);
   warn_of_idle_filters(outliers.parts(), augmentation);
-  for (const MixturePart& part : outliers.parts()) warn_of_small_images(part.images, config.data.size);
+  for (const MixturePart& part : outliers.parts()) warn_of_small_images(part.images, augmentation);
   if (outliers.parts().size() > 1) tell_parts(outliers);
   return outliers;
 }

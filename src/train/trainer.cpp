@@ -169,6 +169,18 @@ EpochReport Trainer::finish_epoch() {
   return report;
 }
 
+// In float32, as the detector will compute. The last batch of an epoch may be smaller; it is left out unless
+// it is the only one.
+std::shared_ptr<Network> Trainer::detector_network() const {
+  if (!step_.average() || begun() == 0) return network_;
+  constexpr int64_t kMost = 100;
+  const int64_t whole = static_cast<int64_t>(data_.train_rows.size()) / config_.train.batch;
+  const std::shared_ptr<Network> averaged = step_.average()->network();
+  take_batch_norm(*averaged, std::clamp<int64_t>(whole, 1, kMost),
+                  [this](int64_t batch) { return batches_[batch].images; });
+  return averaged;
+}
+
 bool Trainer::mines(int64_t epoch) const {
   const int64_t first = config_.train.pretrain, until = config_.mining.until;
   return miner_ != nullptr && epoch >= first && epoch < epochs() && (until == 0 || epoch < first + until);
@@ -302,6 +314,7 @@ void Trainer::load(const TensorFile& file) {
     throw Error(file.path,
                 fmt::format("tensor 'position' is impossible: batch {} of epoch {}", batch_, epoch_),
                 "train again");
+  if (begun() > 0) batches_.begin_epoch(begun() - 1, id_crops(data_, seed(), begun() - 1), mined_);
   if (file.metadata.count("diagnostics") > 0) {
     diagnostics_ = diagnostics_from(nlohmann::json::parse(file.text("diagnostics")));
   }

@@ -51,6 +51,9 @@ class Trainer {
   int64_t begun() const { return epoch_ + (in_epoch() ? 1 : 0); }  // epochs, that one included
   int64_t epochs() const;                                          // of both stages
   const std::shared_ptr<Network>& network() const { return network_; }
+  // What a detector gets: the network, or with train.average a copy with the averaged weights. BatchNorm's
+  // statistics are then the means over the first batches (at most 100) of the epoch begun last.
+  std::shared_ptr<Network> detector_network() const;
   const std::vector<Crop>& mined() const { return mined_; }  // the outliers trained on last
   Posterior posterior() const;                               // over w, from the queue as it is
 
@@ -79,7 +82,7 @@ class Trainer {
   std::unique_ptr<Objective> objective_;
   std::shared_ptr<Network> network_;
   std::unique_ptr<Miner> miner_, first_miner_;  // of all epochs but the first, and of that; null with none
-  Batches batches_;
+  Batches batches_;                             // of the epoch begun last
   TrainingStep step_;
   FeatureExtractor extract_;
   Queue queue_;

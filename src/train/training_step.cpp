@@ -17,7 +17,9 @@ TrainingStep::TrainingStep(Network& network, const Objective& objective, const T
       device_(device),
       optimiser_(network, settings.momentum, settings.weight_decay),
       step_(recorded()),
-      sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {}
+      sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {
+  if (settings.average > 0) average_.emplace(network, settings.average);
+}
 
 Replay TrainingStep::recorded() {
   return {[this](const std::vector<at::Tensor>& batch) { learn({batch[0], batch[1], batch[2]}); }, device_};
@@ -26,10 +28,12 @@ Replay TrainingStep::recorded() {
 void TrainingStep::operator()(const MixedBatch& batch, double rate) {
   optimiser_.set_rate(rate);
   step_({batch.images, batch.labels, batch.chance});
+  if (average_) average_->update();
 }
 
 void TrainingStep::restart() {
   optimiser_.reset();
+  if (average_) average_->restart();
   step_ = recorded();
 }
 
@@ -89,12 +93,14 @@ void TrainingStep::clear_sums() { sums_.zero_(); }
 
 void TrainingStep::store(TensorFile& file) const {
   for (const auto& [name, velocity] : optimiser_.velocities()) file.tensors["velocity." + name] = velocity;
+  if (average_) average_->store(file);
   file.tensors["sums"] = sums_;
 }
 
 void TrainingStep::load(const TensorFile& file) {
   for (const auto& [name, velocity] : optimiser_.velocities())
     load_tensor(file, "velocity." + name, velocity);
+  if (average_) average_->load(file);
   load_tensor(file, "sums", sums_);
 }
 

@@ -7,10 +7,13 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "core/safetensors.h"
 #include "poem/config.h"
 #include "poem/network.h"
 #include "poem/objective.h"
+#include "train/average.h"
 #include "train/epoch_report.h"
 #include "train/optimiser.h"
 #include "train/replay.h"
@@ -33,8 +36,10 @@ class TrainingStep {
   // L_cls + β L_reg, its gradient, and one step down. On a GPU nothing waits for the result.
   void operator()(const MixedBatch& batch, double rate);
 
-  // Forgets the momentum. The next batches may have another shape.
+  // Forgets the momentum and the averaged weights. The next batches may have another shape.
   void restart();
+
+  const std::optional<Average>& average() const { return average_; }  // of the weights; empty if not wanted
 
   bool finite() const;  // the loss since clear_sums(), and all weights
   void report(EpochReport& figures) const;
@@ -67,6 +72,7 @@ class TrainingStep {
   const int64_t classes_;
   const at::Device device_;
   Nesterov optimiser_;
+  std::optional<Average> average_;
   Replay step_;      // learn()
   at::Tensor sums_;  // float64, one per Sum
 };

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/interrupts.h"
 #include "expect_error.h"
 #include "mining/top_n.h"
 #include "temporary_folder.h"
@@ -88,12 +89,16 @@ TEST(GpuTrainer, ResumesAfterAnEpoch) {
   EXPECT_LT(relative(loss, expected), 0.05);  // cuDNN and atomic sums add in no fixed order
 }
 
-void expect_same_bits(const Trainer& a, const Trainer& b) {
+void expect_same_bits(const Network& a, const Network& b) {
   const auto expect_equal = [](const Network::Named& x, const Network::Named& y) {
     for (size_t i = 0; i < x.size(); ++i) EXPECT_TRUE(x[i].second.equal(y[i].second)) << x[i].first;
   };
-  expect_equal(a.network()->parameters(), b.network()->parameters());
-  expect_equal(a.network()->buffers(), b.network()->buffers());
+  expect_equal(a.parameters(), b.parameters());
+  expect_equal(a.buffers(), b.buffers());
+}
+
+void expect_same_bits(const Trainer& a, const Trainer& b) {
+  expect_same_bits(*a.network(), *b.network());
   ASSERT_EQ(a.mined().size(), b.mined().size());
   for (size_t i = 0; i < a.mined().size(); ++i) EXPECT_EQ(a.mined()[i].seed, b.mined()[i].seed);
 }
@@ -111,7 +116,71 @@ TEST_P(Repeated, GivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Networks, Repeated,
                          testing::Values(std::pair{"densenet", Precision::kBf16},
                                          std::pair{"densenet", Precision::kFloat32},
-                                         std::pair{"wideresnet", Precision::kBf16}));
+                                         std::pair{"wideresnet", Precision::kBf16},
+                                         std::pair{"wideresnet", Precision::kFloat32},
+                                         std::pair{"resnet18", Precision::kBf16}));
+
+// What is learned without gradients, too, and the averaged network with its statistics.
+TEST(GpuTrainer, DensitiesAndAveragesRepeatTheirBits) {
+  Config c = config(Precision::kBf16);
+  c.objective.name = "ccu";
+  c.network.name = "wideresnet";
+  c.network.depth = 10;
+  c.train.deterministic = true;
+  c.train.average = 0.9;
+  const Training first(c, kGpu), second(c, kGpu);
+  expect_same_bits(first.trainer, second.trainer);
+  expect_same_bits(*first.trainer.detector_network(), *second.trainer.detector_network());
+  at::globalContext().setDeterministicCuDNN(false);
+}
+
+// The whole training replays a recorded step where the resumed one runs it as it is.
+TEST(GpuTrainer, DeterministicTrainingsResumeToTheSameBits) {
+  Config c = config(Precision::kBf16);
+  c.train.deterministic = true;
+  c.train.average = 0.9;
+  const Training whole(c, kGpu);
+  Trainer stopped(c, data(), kGpu);
+  int batches = 0;
+  EXPECT_THROW(stopped.run_epoch([&] { return ++batches == 6; }), Interrupted);
+  TemporaryFolder folder;
+  TensorFile file;
+  stopped.store(file);
+  write_safetensors(folder / "state", file);
+  Trainer resumed(c, data(), kGpu);
+  resumed.load(read_safetensors(folder / "state"));
+  while (!resumed.done()) resumed.run_epoch();
+  expect_same_bits(whole.trainer, resumed);
+  expect_same_bits(*whole.trainer.detector_network(), *resumed.detector_network());
+  at::globalContext().setDeterministicCuDNN(false);
+}
+
+// Steps that warm up, the recorded one, its replays, and the smaller batch at the end of an epoch.
+TEST(GpuTrainer, TheAverageFollowsTheWeightsOfEveryStep) {
+  Config c = config(Precision::kBf16);
+  c.train.average = 0.6;
+  Trainer trainer(c, data(), kGpu);
+  const auto weights = [](const Network& network) {
+    std::vector<at::Tensor> parts;
+    for (const auto& [name, parameter] : network.parameters())
+      parts.push_back(parameter.detach().cpu().to(at::kDouble).flatten());
+    return at::cat(parts);
+  };
+  at::Tensor expected = weights(*trainer.network());
+  int step = 0;
+  while (!trainer.done()) {
+    trainer.run_epoch([&] {
+      const double d = std::min(0.6, (1.0 + step) / (10.0 + step));
+      expected = d * expected + (1 - d) * weights(*trainer.network());
+      ++step;
+      return false;
+    });
+  }
+  EXPECT_EQ(step, 2 * 10);
+  const at::Tensor averaged = weights(*trainer.detector_network());
+  EXPECT_TRUE(at::allclose(averaged, expected, 1e-4, 1e-6));
+  EXPECT_FALSE(at::allclose(averaged, weights(*trainer.network()), 1e-4, 1e-6));
+}
 
 TEST(GpuTrainer, StreamedImagesTrainTheSame) {
   Config c = config(Precision::kBf16);

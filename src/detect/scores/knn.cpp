@@ -1,5 +1,5 @@
 // KNN (Sun et al. 2022): −distance to the k-th nearest training feature, all of them brought to length 1. The
-// matrix of distances exists in blocks only.
+// matrix of distances exists in blocks only. It is computed where the network is.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -8,7 +8,9 @@
 #include <limits>
 #include <vector>
 
+#include "detect/nearest.h"
 #include "detect/normalise.h"
+#include "poem/network.h"
 #include "poem/scores.h"
 
 namespace poem {
@@ -54,11 +56,15 @@ class Smallest {
 
 class Knn : public Score {
  public:
-  void fit(const Training& training) override { known_ = normalised(training.features); }
+  void fit(const Training& training) override {
+    known_ = normalised(training.features);
+    there_.reset();
+  }
 
   at::Tensor operator()(const Batch& batch) const override {
     const at::Tensor query = normalised(batch.features);
     const size_t k = std::clamp<size_t>(known_.size(0), 1, kNeighbours);
+    if (const at::Device device = device_of(batch); !device.is_cpu()) return on_device(query, k, device);
     std::vector<Smallest> nearest(query.size(0), Smallest(k));
     for (const at::Tensor& block : known_.split(kBlock)) {
       // ‖a − b‖² = ‖a‖² + ‖b‖² − 2ab, without ‖a‖², which does not change the order.
@@ -79,9 +85,19 @@ class Knn : public Score {
   }
 
  private:
+  static at::Device device_of(const Batch& batch) {
+    return batch.network == nullptr ? at::kCPU : batch.network->parameters().front().second.device();
+  }
+
+  at::Tensor on_device(const at::Tensor& query, size_t k, at::Device device) const {
+    if (!there_.defined() || there_.device() != device) there_ = known_.to(device);
+    return -kth_nearest_square(query.to(device), there_, static_cast<int64_t>(k)).sqrt().cpu();
+  }
+
   State state() override { return {{"features", &known_}}; }
 
-  at::Tensor known_;  // N×m, of length 1
+  at::Tensor known_;          // N×m, of length 1
+  mutable at::Tensor there_;  // the same on the network's device, once it was needed there
 };
 
 }  // namespace
