@@ -5,6 +5,7 @@
 
 #include "encode_images.h"
 #include "expect_error.h"
+#include "images/resize.h"
 
 namespace poem {
 namespace {
@@ -68,6 +69,51 @@ TEST(DecodeJpeg, RefusesDataThatEndsEarly) {
                  {"a.jpg", "cannot be decoded", "(replace the file)"});
   expect_error([&] { decode_image("a.jpg", good.substr(0, good.size() / 2) + "\xff\xd9"); },
                {"cannot be decoded"});
+}
+
+// Pixels of a photo's kind: smooth, with some structure at every scale.
+at::Tensor waves(int64_t height, int64_t width) {
+  const at::Tensor y = at::arange(height, at::kDouble).view({-1, 1, 1}),
+                   x = at::arange(width, at::kDouble).view({1, -1, 1}),
+                   c = at::arange(3, at::kDouble).view({1, 1, -1});
+  return (128 + 60 * (y / 31 + c).sin() + 40 * (x / 17 - c).cos() + 20 * ((x + y) / 5).sin())
+      .clamp(0, 255)
+      .to(at::kByte);
+}
+
+// The mean of a window of the full image, computed in the simplest way.
+at::Tensor mean_of_windows(const at::Tensor& planes, int64_t factor) {
+  const int64_t height = planes.size(1) / factor, width = planes.size(2) / factor;
+  return planes.to(at::kDouble).view({3, height, factor, width, factor}).mean(at::IntArrayRef{2, 4});
+}
+
+TEST(DecodeJpeg, OfASmallerSizeIsTheMeanOfTheFullImage) {
+  const std::string file = encode_jpeg(waves(256, 256));
+  const at::Tensor full = decode_image("a.jpg", file);
+  for (const int64_t size : {128, 64, 32, 16}) {  // 16: more than libjpeg can shrink
+    const at::Tensor small = decode_image("a.jpg", file, size);
+    ASSERT_EQ(small.sizes(), at::IntArrayRef({3, size, size}));
+    EXPECT_LE(largest_difference(small, mean_of_windows(full, 256 / size)), 6) << size;
+  }
+  EXPECT_TRUE(decode_image("a.jpg", file, 256).equal(full));
+}
+
+TEST(DecodeJpeg, IsNeverShrunkBelowTheSize) {
+  for (const int64_t side : {63, 64, 65, 127, 128, 129, 255, 257}) {  // no resizing up after shrinking
+    const std::string file = encode_jpeg(waves(side + 30, side));
+    const at::Tensor small = decode_image("a.jpg", file, 64), full = decode_image("a.jpg", file);
+    ASSERT_EQ(small.sizes(), at::IntArrayRef({3, 64, 64}));
+    if (side >= 64) {
+      const at::Tensor exact = fit(full.unsqueeze(0), 64).squeeze(0);
+      EXPECT_LE((small.to(at::kDouble) - exact.to(at::kDouble)).abs().mean().item<double>(), 2) << side;
+    }
+  }
+}
+
+TEST(DecodeJpeg, OfASmallerSizeRefusesDataThatEndsEarly) {
+  const std::string good = encode_jpeg(random_bytes({64, 64, 3}, 2));
+  for (size_t size = 2; size < good.size() - 2; size += 997)
+    expect_error([&] { decode_image("a.jpg", good.substr(0, size), 16); }, {"a.jpg", "cannot be decoded"});
 }
 
 TEST(DecodeImage, GoesByContent) {

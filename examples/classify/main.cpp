@@ -22,9 +22,8 @@ int main(int argc, char** argv) {
     const poem::ImageSet images = poem::read_images(argv[2], options);
     int64_t image = 0;
     for (const poem::Verdict& verdict : detector.judge(images)) {
-      const char* word = "unknown";
-      if (verdict.known) word = verdict.label < 0 ? "known" : detector.class_names[verdict.label].c_str();
-      std::printf("%s\t%s\t%g\n", images.title(image++).c_str(), word, verdict.score);
+      std::printf("%s\t%s\t%g\n", images.title(image++).c_str(), detector.word(verdict).c_str(),
+                  verdict.p_value);
     }
     return 0;
   } catch (const poem::Error& error) {

@@ -1,11 +1,21 @@
-// How a detector's threshold was chosen, and which share of new ID images it will keep.
+// Calibrates a detector on ID images that it was not trained on: which share of new ID images its threshold
+// will keep, and how far its probabilities can be trusted.
 //
-//   const KeptShare kept = kept_share({0.95, 24});   // 0.789 … 0.990
+//   Detector detector = Detector::load("run/detector.safetensors");
+//   const CalibrationOutcome outcome = calibrate(detector, read_images("fresh/", {detector.size}), {0.99});
+//   const KeptShare kept = kept_share(*detector.calibration);   // of 24 images at 0.95: 0.789 … 0.990
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace poem {
+
+struct Detector;
+struct ImageSet;
 
 struct Calibration {
   double tpr;      // the threshold keeps at least this share of the held-out ID images; above 0, at most 1
@@ -25,5 +35,35 @@ KeptShare kept_share(const Calibration& calibration);
 
 // "keeps 23 of 24 held-out ID images (asked: 95 %) and, with 95 % confidence, 78.9 to 99.0 % of new ones"
 std::string to_text(const Calibration& calibration);
+
+// Sets the detector's threshold, calibration and held_out from the scores of held-out ID images. Takes back
+// an earlier `unsure`. No score, or one that is NaN, is an Error.
+void set_threshold(Detector& detector, std::vector<float> scores, double tpr);
+
+// The temperature T that minimises the mean of −log softmax(logits / T)[label]. Empty if there is no such T:
+// every image has the label with the largest logit (the mean then falls as T falls), or the logits say
+// nothing about the labels. logits: n×K; labels: int64 n, each in 0 … K−1.
+std::optional<double> fit_temperature(const at::Tensor& logits, const at::Tensor& labels);
+
+// The expected calibration error of the probabilities softmax(logits / temperature): in 15 equal bins of the
+// largest probability, the difference between its mean and the share of right classes, weighted by the
+// bin's share of the images.
+double calibration_error(const at::Tensor& logits, const at::Tensor& labels, double temperature);
+
+struct CalibrationTarget {
+  double tpr = 0.95;             // the threshold keeps at least this share of the images
+  std::optional<double> unsure;  // a larger share: images between both thresholds are "unsure"
+};
+
+void check_target(const CalibrationTarget& target);  // an Error if a share is out of range
+
+struct CalibrationOutcome {
+  std::optional<double> error_before, error_after;  // calibration_error(); empty without labels
+  bool temperature_fitted = false;                  // false: detector.temperature is as it was
+};
+
+// Sets threshold, calibration, unsure and held_out from ID images that the network was not trained on, and
+// the temperature if these have labels.
+CalibrationOutcome calibrate(Detector& detector, const ImageSet& id, const CalibrationTarget& target = {});
 
 }  // namespace poem

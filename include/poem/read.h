@@ -13,9 +13,13 @@
 //   - what a registered reader accepts (poem/reader.h)
 // #KEY=VALUE after it takes a part: "photos/#count=1000". docs/data.md lists the keys.
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <functional>
 #include <string>
 
+#include "poem/error.h"
 #include "poem/images.h"
 
 namespace poem {
@@ -29,6 +33,10 @@ struct ReadOptions {
   // true, for images to train on: images without labels are an Error, and so is a class folder without
   // images. false: images need no labels, and a class folder without images only gives a warning.
   bool every_class = false;
+  // For one answer per image. visit_images() calls it for every image in order, with the image's path and, if
+  // the image cannot be decoded, with the reason (otherwise null), before the sink gets the decoded images of
+  // the same block. Bad images are then left out without an Error, and folders do not count as classes.
+  std::function<void(const std::string& path, const Error* problem)> on_image = {};
 };
 
 ImageSet read_images(const std::string& source, const ReadOptions& options = {});
@@ -40,6 +48,10 @@ ImageSet outline_images(const std::string& source, const ReadOptions& options = 
 // Throws the Errors that read_images() would throw before it reads the first image: a mistyped source, a path
 // that does not exist, an unknown format.
 void check_source(const std::string& source, const ReadOptions& options = {});
+
+// One image file in memory (JPEG, PNG, WebP or BMP, by its content): uint8 3×size×size, the same pixels as
+// read_images() gives for the file. `where` names the image in the Error if it cannot be decoded.
+at::Tensor read_image(const std::string& where, const std::string& bytes, int64_t size);
 
 // Whether the pixels stay in the file, because read_images() maps it: packed files and TinyImages.
 bool is_mapped(const std::string& source, const ReadOptions& options = {});

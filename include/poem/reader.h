@@ -55,6 +55,10 @@ struct Reader {
   Outline (*outline)(const std::string& path) = nullptr;
 };
 
+// Like read_images(), but passes the images on block by block and keeps none of them. Points of the
+// two-dimensional world go to the sink as float32. No image at all is an Error.
+Labels visit_images(const std::string& source, const ReadOptions& options, const Sink& sink);
+
 // Adds a reader of the caller's own. It is asked before poem's readers, so it may also replace one of them. A
 // kind that is taken is an Error. Register before the first use and from one thread.
 void register_reader(const Reader& reader);

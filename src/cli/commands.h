@@ -1,6 +1,7 @@
 // One function per subcommand. Each adds the options, the help with examples, and the action.
 #pragma once
 #include <CLI/CLI.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,11 @@ struct CommonOptions {  // before or after any subcommand's name
   bool quiet = false;
   int threads = 0;
   std::string device = "auto";
+};
+
+// Thrown at the end of a command that did all it could: some of its input was bad. Exit code 3.
+struct Incomplete : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 // --set KEY=VALUE (repeatable) and --seed S, collected as assignments for read_config(); `set` must outlive
@@ -22,6 +28,7 @@ void add_balance(CLI::App& command, std::string& balance, uint64_t& seed);
 // The default output folder of a command that reads `file`: runs/NAME for NAME.yaml.
 std::string default_folder(const std::string& file);
 
+void add_calibrate(CLI::App& app, const CommonOptions& common);
 void add_config(CLI::App& app);
 void add_data(CLI::App& app);
 void add_demo(CLI::App& app, const CommonOptions& common);
@@ -32,6 +39,7 @@ void add_metrics(CLI::App& app);
 void add_mine(CLI::App& app);
 void add_pack(CLI::App& app);
 void add_posthoc(CLI::App& app);
+void add_predict(CLI::App& app, const CommonOptions& common);
 void add_report(CLI::App& app);
 void add_study(CLI::App& app, const CommonOptions& common);
 void add_theory(CLI::App& app);

@@ -34,6 +34,17 @@ std::string threshold_text(const Detector& detector) {
   return detector.calibration ? value + ", " + to_text(*detector.calibration) : value;
 }
 
+// What `poem calibrate` may have added.
+std::string calibrated_text(const Detector& detector) {
+  std::string text;
+  if (detector.unsure && detector.calibration)
+    text += fmt::format("unsure     from {:.6g}, {}\n", detector.unsure->threshold,
+                        to_text(Calibration{detector.unsure->tpr, detector.calibration->images}));
+  if (detector.temperature != 1)
+    text += fmt::format("softmax    at temperature {:.4g}\n", detector.temperature);
+  return text;
+}
+
 // Returns the whole text before anything is printed, so that a damaged file gives an error alone.
 std::string about_detector(const std::string& path) {
   const Detector detector = Detector::load(path);
@@ -41,10 +52,10 @@ std::string about_detector(const std::string& path) {
   for (const auto& [name, tensor] : detector.network->parameters()) parameters += tensor.numel();
   return fmt::format(
       "detector   {}\nnetwork    {}, {} parameters, {} features\ninput      {}x{} pixels\nscore      {}\n"
-      "threshold  {}\nclasses    {}\n",
+      "threshold  {}\n{}classes    {}\n",
       path, detector.network->spec().name, parameters, detector.network->feature_count(), detector.size,
       detector.size, detector.score->name(), detector.threshold ? threshold_text(detector) : "none",
-      fmt::join(detector.class_names, ", "));
+      calibrated_text(detector), fmt::join(detector.class_names, ", "));
 }
 
 std::string about_run(const RunFolder& run) {

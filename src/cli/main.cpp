@@ -57,7 +57,7 @@ void add_balance(CLI::App& command, std::string& balance, uint64_t& seed) {
 
 namespace {
 
-enum ExitCode { kDone = 0, kInternal = 1, kUserError = 2, kSignal = 128 };
+enum ExitCode { kDone = 0, kInternal = 1, kUserError = 2, kIncomplete = 3, kSignal = 128 };
 
 // Commands appear in the help in this order, under the heading of their group.
 void add_commands(CLI::App& app, const poem::CommonOptions& common) {
@@ -71,6 +71,8 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_config(app);
   poem::add_mine(app);
   group("Train");
+  poem::add_predict(app, common);
+  poem::add_calibrate(app, common);
   poem::add_eval(app, common);
   poem::add_features(app, common);
   poem::add_posthoc(app);
@@ -182,6 +184,9 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
     return app.exit(e);  // --help, --version
+  } catch (const poem::Incomplete& e) {
+    flush_output();
+    return fail(kIncomplete, e.what());
   } catch (const CLI::ParseError& e) {
     return fail(kUserError, explain(app, e));
   } catch (const poem::Error& e) {

@@ -111,15 +111,9 @@ uint64_t count_of(const std::string& where, const std::vector<int64_t>& shape) {
 }
 
 // The bytes of a .npy file up to its elements.
-std::string npy_header(const std::string& where, const at::Tensor& array) {
-  const Type* known = find_type(array);
-  if (known == nullptr) {
-    throw Error(where, fmt::format("npy cannot hold elements of type {}", numpy_type(array)),
-                "convert to float32 first");
-  }
-  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}",
-                                 known->bytes == 1 ? '|' : '<', known->code,
-                                 fmt::join(array.sizes().vec(), ", "), array.dim() == 1 ? "," : "");
+std::string npy_header(const std::string& type, const std::vector<int64_t>& shape) {
+  std::string text = fmt::format("{{'descr': {}, 'fortran_order': False, 'shape': ({}{}), }}", type,
+                                 fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   text.append(63 - (10 + text.size()) % 64, ' ');  // elements start at a multiple of 64, after a line feed
   text += '\n';
   const auto length = static_cast<uint16_t>(text.size());
@@ -128,6 +122,15 @@ std::string npy_header(const std::string& where, const at::Tensor& array) {
   header += '\x00';
   header.append(reinterpret_cast<const char*>(&length), sizeof length);
   return header + text;
+}
+
+std::string npy_header(const std::string& where, const at::Tensor& array) {
+  const Type* known = find_type(array);
+  if (known == nullptr) {
+    throw Error(where, fmt::format("npy cannot hold elements of type {}", numpy_type(array)),
+                "convert to float32 first");
+  }
+  return npy_header(fmt::format("'{}{}'", known->bytes == 1 ? '|' : '<', known->code), array.sizes().vec());
 }
 
 // ---- the elements ---------------------------------------------------------------------------------------
@@ -304,6 +307,29 @@ void write_npy(const std::string& path, const at::Tensor& array) {
   file.write(npy_header(path, plain));
   file.write(bytes_of(plain));
   file.commit();
+}
+
+std::string npy_records(const std::vector<RecordField>& fields) {
+  const size_t count = fields.at(0).texts.size() + fields.at(0).numbers.size();
+  std::vector<size_t> widths;
+  std::string types;
+  for (const RecordField& field : fields) {
+    size_t width = 1;
+    for (const std::string& text : field.texts) width = std::max(width, text.size());
+    widths.push_back(field.texts.empty() ? sizeof(double) : width);
+    types +=
+        fmt::format("('{}', '{}'), ", field.name, field.texts.empty() ? "<f8" : fmt::format("|S{}", width));
+  }
+  std::string file = npy_header("[" + types + "]", {static_cast<int64_t>(count)});
+  for (size_t row = 0; row < count; ++row) {
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (fields[i].texts.empty())
+        file.append(reinterpret_cast<const char*>(&fields[i].numbers[row]), sizeof(double));
+      else
+        file.append(fields[i].texts[row]).append(widths[i] - fields[i].texts[row].size(), '\0');
+    }
+  }
+  return file;
 }
 
 std::map<std::string, StoredArray> open_npz(const std::string& path) {

@@ -58,6 +58,15 @@ StoredArray open_npy(const std::string& path);
 at::Tensor read_npy(const std::string& path);
 void write_npy(const std::string& path, const at::Tensor& array);  // atomically
 
+// A .npy file of records, which NumPy indexes by the names of the fields: numpy.load(path)["score"]. Each
+// field has either texts (bytes in NumPy, padded with zeros) or numbers (float64), as many as all others.
+struct RecordField {
+  std::string name;
+  std::vector<std::string> texts;
+  std::vector<double> numbers;
+};
+std::string npy_records(const std::vector<RecordField>& fields);
+
 // All arrays of an .npz (stored or deflated), by name without ".npy".
 std::map<std::string, StoredArray> open_npz(const std::string& path);
 std::map<std::string, at::Tensor> read_npz(const std::string& path);

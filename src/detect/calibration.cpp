@@ -1,9 +1,16 @@
 #include "poem/calibration.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
+#include "poem/detector.h"
+#include "poem/error.h"
+#include "poem/evaluate.h"
 #include "poem/metrics.h"
 
 namespace poem {
@@ -42,6 +49,13 @@ double quantile(int64_t n, int64_t k, double share) {
   }
 }
 
+// The derivative of the mean of −log softmax(β logits)[label] by β. It rises with β, because the mean is
+// convex in β.
+double slope(const at::Tensor& logits, const at::Tensor& labels, double beta) {
+  const at::Tensor expected = ((beta * logits).softmax(1) * logits).sum(1);
+  return (expected - logits.gather(1, labels.unsqueeze(1)).squeeze(1)).mean().item<double>();
+}
+
 }  // namespace
 
 bool is_possible(const Calibration& calibration) {
@@ -61,6 +75,69 @@ std::string to_text(const Calibration& calibration) {
       "of new ones",
       count_at_tpr(calibration.images, calibration.tpr), calibration.images, 100 * calibration.tpr,
       100 * kConfidence, 100 * kept.low, 100 * kept.high);
+}
+
+void set_threshold(Detector& detector, std::vector<float> scores, double tpr) {
+  detector.threshold = threshold_at_tpr({scores.begin(), scores.end()}, tpr);
+  detector.calibration = Calibration{tpr, static_cast<int64_t>(scores.size())};
+  detector.unsure.reset();
+  std::sort(scores.begin(), scores.end());
+  detector.held_out = std::move(scores);
+}
+
+std::optional<double> fit_temperature(const at::Tensor& logits, const at::Tensor& labels) {
+  constexpr double kSmallest = 1e-3, kLargest = 1e3;
+  const at::Tensor exact = logits.to(at::kDouble);
+  double low = 1 / kLargest, high = 1 / kSmallest;  // of β = 1 / T
+  if (slope(exact, labels, low) >= 0 || slope(exact, labels, high) <= 0) return std::nullopt;
+  while (high / low > 1 + 1e-12) {
+    const double middle = std::sqrt(low * high);
+    (slope(exact, labels, middle) < 0 ? low : high) = middle;
+  }
+  return 1 / std::sqrt(low * high);
+}
+
+double calibration_error(const at::Tensor& logits, const at::Tensor& labels, double temperature) {
+  constexpr int64_t kBins = 15;
+  const auto [confidence, predicted] = (logits.to(at::kDouble) / temperature).softmax(1).max(1);
+  // Bins are open on the left: (0, 1/15], (1/15, 2/15], …
+  const at::Tensor bin = ((confidence * kBins).ceil() - 1).clamp(0, kBins - 1).to(at::kLong);
+  const at::Tensor excess = confidence - (predicted == labels).to(at::kDouble);
+  return at::bincount(bin, excess, kBins).abs().sum().item<double>() / static_cast<double>(labels.size(0));
+}
+
+void check_target(const CalibrationTarget& target) {
+  if (!(target.tpr > 0 && target.tpr <= 1))
+    throw Error("tpr", fmt::format("is {}, not above 0 and at most 1", target.tpr), "0.95 is usual");
+  if (target.unsure && !(*target.unsure > target.tpr && *target.unsure <= 1))
+    throw Error("unsure",
+                fmt::format("is {}, not above the tpr {} and at most 1", *target.unsure, target.tpr),
+                "the verdict is unsure between the thresholds that keep these two shares");
+}
+
+CalibrationOutcome calibrate(Detector& detector, const ImageSet& id, const CalibrationTarget& target) {
+  check_target(target);
+  check_fits(detector.network->spec().channels, detector.class_names, {id, {}});
+  std::vector<float> scores;
+  std::vector<at::Tensor> blocks;
+  detector.for_each_batch(id, [&](const Batch& batch) {
+    const std::vector<float> block = to_floats((*detector.score)(batch));
+    scores.insert(scores.end(), block.begin(), block.end());
+    blocks.push_back(batch.logits);
+  });
+  const std::vector<double> exact(scores.begin(), scores.end());
+  set_threshold(detector, std::move(scores), target.tpr);
+  if (target.unsure) detector.unsure = UnsureRange{threshold_at_tpr(exact, *target.unsure), *target.unsure};
+  CalibrationOutcome outcome;
+  if (!id.labelled() || !detector.network->classifies()) return outcome;
+  const at::Tensor logits = at::cat(blocks), labels = labels_among(id, detector.class_names);
+  outcome.error_before = calibration_error(logits, labels, detector.temperature);
+  if (const auto temperature = fit_temperature(logits, labels)) {
+    detector.temperature = *temperature;
+    outcome.temperature_fitted = true;
+  }
+  outcome.error_after = calibration_error(logits, labels, detector.temperature);
+  return outcome;
 }
 
 }  // namespace poem

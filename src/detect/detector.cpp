@@ -2,10 +2,14 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/StringUtil.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "core/memory.h"
 #include "core/safetensors.h"
@@ -23,6 +27,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "poem-detector-2";
 constexpr const char* kScorePrefix = "score.";  // of the tensors that a fitted score needs
+constexpr const char* kHeldOutScores = "held_out.scores";
 
 const std::vector<std::string> kHeads = {"linear", "projection", "density"}, kInits = {"he", "authors"};
 
@@ -102,6 +107,15 @@ Calibration calibration_from(const json& j) {
   throw Error("calibration", "is " + shown(j) + ", not a tpr up to 1 and a number of images");
 }
 
+UnsureRange unsure_from(const json& j, const std::optional<double>& threshold) {
+  if (j.is_object() && j.contains("tpr") && j["tpr"].is_number() && j.contains("threshold") &&
+      j["threshold"].is_number()) {
+    const UnsureRange unsure{j["threshold"].get<double>(), j["tpr"].get<double>()};
+    if (threshold && unsure.threshold <= *threshold && unsure.tpr > 0 && unsure.tpr <= 1) return unsure;
+  }
+  throw Error("unsure", "is " + shown(j) + ", not a tpr up to 1 and a threshold below the detector's");
+}
+
 // The remedy for a damaged file. In a run folder the run can write it again.
 std::string remedy_for(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
@@ -128,12 +142,27 @@ Detector describe(const json& about, const TensorFile& file) {
     throw Error("size", fmt::format("is {}, not 1 to {}", detector.size, kLargest));
   if (!entry(about, "threshold").is_null()) detector.threshold = value_of<double>(about, "threshold");
   if (about.contains("calibration")) detector.calibration = calibration_from(about["calibration"]);
+  if (about.contains("unsure")) detector.unsure = unsure_from(about["unsure"], detector.threshold);
+  if (about.contains("temperature")) detector.temperature = value_of<double>(about, "temperature");
+  if (!(detector.temperature > 0))
+    throw Error("temperature", "is " + shown(about["temperature"]) + ", not above 0");
   detector.network = make_network(network_from(entry(about, "network")), Weights(file, ""));
   check_classes(detector);
   if (const int64_t pixels = detector.network->spec().pixels;
       pixels > 1 && pixels != detector.size * detector.size)
     throw Error("size", fmt::format("is {}, but the network takes {} pixels", detector.size, pixels));
   return detector;
+}
+
+std::vector<float> held_out_scores(const TensorFile& file) {
+  if (file.tensors.count(kHeldOutScores) == 0) return {};
+  const at::Tensor& stored = file.tensor(kHeldOutScores);
+  if (stored.dim() == 1 && stored.scalar_type() == at::kFloat && !stored.isnan().any().item<bool>()) {
+    const std::vector<float> scores = to_floats(stored);
+    if (!scores.empty() && std::is_sorted(scores.begin(), scores.end())) return scores;
+  }
+  throw Error(file.path, fmt::format("tensor '{}' is not a list of ascending scores", kHeldOutScores),
+              remedy_for(file.path));
 }
 
 // Tries the saved score on a made-up batch of the shapes that the network gives.
@@ -159,17 +188,53 @@ void check_score_fits(const Detector& detector, const std::string& path) {
               remedy_for(path));
 }
 
+void check_threshold(const Detector& detector) {
+  if (!detector.threshold)
+    throw Error("detector", "has no threshold", "calibrate it, or train with data.validation above 0");
+}
+
+// Of a score that is not a number, the smallest possible.
+double p_value(const std::vector<float>& held_out, float score) {
+  if (held_out.empty()) return std::nan("");
+  const auto below =
+      std::isnan(score) ? 0 : std::upper_bound(held_out.begin(), held_out.end(), score) - held_out.begin();
+  return static_cast<double>(1 + below) / static_cast<double>(1 + held_out.size());
+}
+
+void add_verdicts(const Detector& detector, const Batch& batch, std::vector<Verdict>& verdicts) {
+  const at::NoGradGuard no_grad;
+  const std::vector<float> scores = to_floats((*detector.score)(batch));
+  at::Tensor labels, probabilities;
+  if (detector.network->classifies())
+    std::tie(probabilities, labels) = (batch.logits.to(at::kDouble) / detector.temperature).softmax(1).max(1);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    Verdict verdict{-1, scores[i], scores[i] >= *detector.threshold};
+    verdict.unsure = !verdict.known && detector.unsure && scores[i] >= detector.unsure->threshold;
+    verdict.p_value = p_value(detector.held_out, scores[i]);
+    if (labels.defined()) {
+      verdict.label = labels.data_ptr<int64_t>()[i];
+      verdict.probability = probabilities.data_ptr<double>()[i];
+    }
+    verdicts.push_back(verdict);
+  }
+}
+
 }  // namespace
 
-void Detector::for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const {
+Batch Detector::forward(const at::Tensor& pixels) const {
   const at::NoGradGuard no_grad;
   network->train(false);
   const int64_t classes = network->classifies() ? static_cast<int64_t>(class_names.size()) : 0;
-  for_each_block(images, size, network->parameters().front().second.device(), [&](const at::Tensor& pixels) {
-    const at::Tensor features = network->features(pixels), outputs = network->logits(features).cpu();
-    use({outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes),
-         features.narrow(1, 0, network->feature_count()).cpu(), pixels, network.get()});
-  });
+  const at::Tensor placed = pixels.to(network->parameters().front().second.device());
+  const at::Tensor features = network->features(placed), outputs = network->logits(features).cpu();
+  return {outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes),
+          features.narrow(1, 0, network->feature_count()).cpu(), placed, network.get()};
+}
+
+void Detector::for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const {
+  const at::NoGradGuard no_grad;
+  for_each_block(images, size, network->parameters().front().second.device(),
+                 [&](const at::Tensor& pixels) { use(forward(pixels)); });
 }
 
 at::Tensor Detector::logits(const ImageSet& images) const {
@@ -186,20 +251,27 @@ at::Tensor Detector::scores(const ImageSet& images) const {
 }
 
 std::vector<Verdict> Detector::judge(const ImageSet& images) const {
-  if (!threshold) {
-    throw Error("detector", "has no threshold", "train with data.validation above 0");
-  }
+  check_threshold(*this);
   std::vector<Verdict> verdicts;
   verdicts.reserve(images.size());
-  for_each_batch(images, [&](const Batch& batch) {
-    const int64_t count = batch.features.size(0);
-    const at::Tensor labels =
-        network->classifies() ? batch.logits.argmax(1) : at::full({count}, -1, at::kLong);
-    const std::vector<float> scores = to_floats((*score)(batch));
-    for (size_t i = 0; i < scores.size(); ++i)
-      verdicts.push_back({labels.data_ptr<int64_t>()[i], scores[i], scores[i] >= *threshold});
-  });
+  for_each_batch(images, [&](const Batch& batch) { add_verdicts(*this, batch, verdicts); });
   return verdicts;
+}
+
+std::vector<Verdict> Detector::judge(const at::Tensor& pixels) const {
+  const int64_t channels = network->spec().channels;
+  if (pixels.dim() != 4 || pixels.size(1) != channels || pixels.size(2) != size || pixels.size(3) != size)
+    throw Error("images", c10::str("have shape ", pixels.sizes()),
+                fmt::format("the detector takes n×{}×{}×{}", channels, size, size));
+  check_threshold(*this);
+  std::vector<Verdict> verdicts;
+  for (const at::Tensor& block : pixels.split(kForwardImages)) add_verdicts(*this, forward(block), verdicts);
+  return verdicts;
+}
+
+std::string Detector::word(const Verdict& verdict) const {
+  if (!verdict.known) return verdict.unsure ? "unsure" : "unknown";
+  return verdict.label < 0 ? "known" : class_names[verdict.label];
 }
 
 void Detector::save(const std::string& path) const {
@@ -212,6 +284,9 @@ void Detector::save(const std::string& path) const {
                 {"size", size}};
   about["threshold"] = threshold ? json(*threshold) : json(nullptr);
   if (calibration) about["calibration"] = {{"tpr", calibration->tpr}, {"images", calibration->images}};
+  if (unsure) about["unsure"] = {{"threshold", unsure->threshold}, {"tpr", unsure->tpr}};
+  if (temperature != 1) about["temperature"] = temperature;
+  if (!held_out.empty()) file.tensors[kHeldOutScores] = at::tensor(held_out);
   // Class names may be folder names in another encoding than UTF-8, which JSON does not allow.
   const std::string text = about.dump(-1, ' ', false, json::error_handler_t::replace);
   file.metadata = {{"format", kFormat}, {"poem", version()}, {"detector", text}};
@@ -233,6 +308,7 @@ Detector Detector::load(const std::string& path) {
     if (e.where() == path) throw;  // a tensor that does not fit names the file already
     throw Error(path, std::string("its description is damaged: ") + e.what(), remedy_for(path));
   }
+  detector.held_out = held_out_scores(file);
   detector.score->load(file, kScorePrefix);
   check_score_fits(detector, path);
   return detector;

@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "core/memory.h"
+#include "images/resize.h"
 #include "poem/error.h"
+#include "poem/read.h"
 #include "readers/decode_formats.h"
 #include "readers/exif.h"
 #include "readers/reader_tools.h"
@@ -16,9 +18,9 @@
 namespace poem {
 namespace {
 
-DecodedImage decode(const std::string& bytes) {
+DecodedImage decode(const std::string& bytes, int64_t size) {
   const std::string_view start(bytes.data(), std::min<size_t>(bytes.size(), 12));
-  if (start.substr(0, 2) == "\xff\xd8") return decode_jpeg(bytes);
+  if (start.substr(0, 2) == "\xff\xd8") return decode_jpeg(bytes, size);
   if (start.substr(0, 4) == "\x89PNG") return decode_png(bytes);
   if (start.substr(0, 4) == "RIFF" && start.substr(std::min<size_t>(8, start.size())) == "WEBP")
     return decode_webp(bytes);
@@ -39,13 +41,19 @@ void check_dimensions(uint64_t width, uint64_t height) {
                              width, at::get_num_threads(), bytes >> 20));
 }
 
-at::Tensor decode_image(const std::string& where, const std::string& bytes, const std::string& remedy) {
+at::Tensor decode_image(const std::string& where, const std::string& bytes, int64_t size,
+                        const std::string& remedy) {
   try {
-    const DecodedImage image = decode(bytes);
-    return turn_upright(image.rows, image.orientation).permute({2, 0, 1}).contiguous();
+    const DecodedImage image = decode(bytes, size);
+    const at::Tensor upright = turn_upright(image.rows, image.orientation).permute({2, 0, 1}).contiguous();
+    return fit(upright.unsqueeze(0), size).squeeze(0);
   } catch (const Damage& damage) {
     throw Error(where, std::string("cannot be decoded: ") + damage.what(), remedy);
   }
+}
+
+at::Tensor read_image(const std::string& where, const std::string& bytes, int64_t size) {
+  return decode_image(where, bytes, size);
 }
 
 bool is_image_name(const std::string& path) {

@@ -1,19 +1,20 @@
 // Decodes one JPEG, PNG, WebP or BMP file held in memory.
 //
-//   at::Tensor pixels = decode_image("cat.jpg", read_file("cat.jpg"));
+//   at::Tensor pixels = decode_image("cat.jpg", read_file("cat.jpg"), /*size=*/32);
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace poem {
 
-// uint8 3×H×W, turned as the file's EXIF orientation says. The content decides on the format, not the name.
-// Grey becomes RGB, 16 bits become 8, an alpha channel is dropped (not blended), CMYK is converted without a
-// colour profile. A file that cannot be decoded to the last row, for example a truncated one, is an Error at
-// `where` with this remedy.
-at::Tensor decode_image(const std::string& where, const std::string& bytes,
+// uint8 3×size×size, as fit() makes it (images/resize.h), or 3×H×W if `size` is 0; turned as the file's EXIF
+// orientation says. The content decides on the format, not the name. Grey becomes RGB, 16 bits become 8, an
+// alpha channel is dropped (not blended), CMYK is converted without a colour profile. A file that cannot be
+// decoded to the last row, for example a truncated one, is an Error at `where` with this remedy.
+at::Tensor decode_image(const std::string& where, const std::string& bytes, int64_t size = 0,
                         const std::string& remedy = "replace the file");
 
 const std::vector<std::string>& image_extensions();  // ".jpg", …

@@ -21,7 +21,9 @@ struct Damage : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-DecodedImage decode_jpeg(const std::string& bytes);
+// The shorter side is at least `size`: libjpeg skips detail that resizing to `size` (0: none) would average
+// away.
+DecodedImage decode_jpeg(const std::string& bytes, int64_t size);
 DecodedImage decode_png(const std::string& bytes);
 DecodedImage decode_webp(const std::string& bytes);
 DecodedImage decode_bmp(const std::string& bytes);

@@ -6,6 +6,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "readers/decode_formats.h"
@@ -48,7 +49,15 @@ void judge_jpeg_message(j_common_ptr decoder, int level) {
   }
 }
 
-bool start_jpeg(JpegState* state, const std::string& bytes) {
+// Halves the image, up to three times, as long as its shorter side stays at least `size`. libjpeg then
+// computes means of 2×2, 4×4 or 8×8 pixels from fewer frequencies: half of the time of a photo or less.
+void choose_scale(jpeg_decompress_struct* decoder, int64_t size) {
+  const int64_t shorter = std::min(decoder->image_width, decoder->image_height);
+  while (size > 0 && decoder->scale_denom < 8 && shorter >= 2 * decoder->scale_denom * size)
+    decoder->scale_denom *= 2;
+}
+
+bool start_jpeg(JpegState* state, const std::string& bytes, int64_t size) {
   if (setjmp(state->leave)) return false;
   jpeg_create_decompress(&state->decoder);
   jpeg_mem_src(&state->decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
@@ -56,6 +65,7 @@ bool start_jpeg(JpegState* state, const std::string& bytes) {
   jpeg_read_header(&state->decoder, TRUE);
   const bool four = state->decoder.num_components == 4;
   state->decoder.out_color_space = four ? JCS_CMYK : JCS_RGB;
+  choose_scale(&state->decoder, size);
   jpeg_calc_output_dimensions(&state->decoder);
   return true;
 }
@@ -90,13 +100,13 @@ int orientation_of(const jpeg_decompress_struct& decoder) {
 
 }  // namespace
 
-DecodedImage decode_jpeg(const std::string& bytes) {
+DecodedImage decode_jpeg(const std::string& bytes, int64_t size) {
   JpegState state;
   state.decoder.err = jpeg_std_error(&state.errors);
   state.decoder.client_data = &state;
   state.errors.error_exit = leave_jpeg;
   state.errors.emit_message = judge_jpeg_message;
-  if (!start_jpeg(&state, bytes)) throw Damage(state.message);
+  if (!start_jpeg(&state, bytes, size)) throw Damage(state.message);
   const jpeg_decompress_struct& decoder = state.decoder;
   check_dimensions(decoder.output_width, decoder.output_height);
   const int orientation = orientation_of(decoder);  // the markers go when the last row is read

@@ -10,6 +10,7 @@
 #include "poem/reader.h"
 #include "readers/decode.h"
 #include "readers/image_files.h"
+#include "readers/image_list.h"
 
 namespace poem {
 namespace {
@@ -72,6 +73,16 @@ Labels visit_image(const std::string& path, const ReadOptions& options, const Si
 }
 
 }  // namespace
+
+Labels visit_files(const std::vector<std::string>& paths, const ReadOptions& options, const Sink& sink) {
+  ImageFiles files(paths.size() == 1 ? paths[0] : "the list of images", options, sink);
+  Progress bar("reading", static_cast<int64_t>(paths.size()), "images");
+  for (const std::string& path : paths) {
+    files.add(path, path);
+    bar.advance(1);
+  }
+  return files.finish();
+}
 
 extern const Reader image_reader = {"a .jpg, .jpeg, .png, .webp or .bmp image", is_image, visit_image};
 extern const Reader folder_reader = {"a folder of such images (one sub-folder per class)", is_folder,

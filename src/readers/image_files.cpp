@@ -12,7 +12,6 @@
 #include "core/file.h"
 #include "core/interrupts.h"
 #include "core/text.h"
-#include "images/resize.h"
 #include "poem/error.h"
 #include "readers/decode.h"
 
@@ -81,7 +80,7 @@ void ImageFiles::decode(size_t block) {
   std::vector<at::Tensor> images(count);
   std::vector<std::optional<Error>> problems(count);
   const std::string remedy =
-      options_.skip_bad
+      options_.skip_bad || options_.on_image
           ? ""
           : "replace the file, or skip such images with option skip_bad; in a config set data.skip_bad: true";
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
@@ -89,7 +88,7 @@ void ImageFiles::decode(size_t block) {
       Item& item = waiting_[i];
       try {
         const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.where);
-        images[i] = fit(decode_image(item.where, bytes, remedy).unsqueeze(0), options_.size).squeeze(0);
+        images[i] = decode_image(item.where, bytes, options_.size, remedy);
       } catch (const Error& error) {
         problems[i] = error;
       }
@@ -97,7 +96,9 @@ void ImageFiles::decode(size_t block) {
   });
   std::vector<at::Tensor> good;
   for (int64_t i = 0; i < count; ++i) {
+    if (options_.on_image) options_.on_image(waiting_[i].where, problems[i] ? &*problems[i] : nullptr);
     if (problems[i]) {
+      if (options_.on_image) continue;
       if (!options_.skip_bad) throw *problems[i];
       spdlog::warn("left out: {}", problems[i]->what());
       bad_.push_back(waiting_[i].folder);
@@ -114,7 +115,7 @@ void ImageFiles::decode(size_t block) {
 
 Labels ImageFiles::finish() {
   flush();
-  if (!folders_.empty() && kept_.empty())
+  if (!folders_.empty() && kept_.empty() && !options_.on_image)
     throw Error(source_, "contains no image that can be decoded", "check the files");
   Labels labels = label(kept_);
   if (!told_) tell_passed_over();
@@ -146,7 +147,7 @@ void ImageFiles::tell_bad_classes(const Labels& kept) const {
 }
 
 void ImageFiles::complain_of_classes(const std::vector<std::string>& without_image) const {
-  if (without_image.empty()) return;
+  if (without_image.empty() || options_.on_image) return;
   const std::string what = fmt::format("has class folders without an image: {}", listed(without_image));
   if (options_.every_class)
     throw Error(source_, what, "convert their files to JPEG or PNG, or move the folders away");
@@ -165,6 +166,7 @@ Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
     throw Error(source_, "contains no image" + (files.empty() ? "" : ", only " + files),
                 "poem reads " + listed(image_extensions()) + " files");
   }
+  if (options_.on_image) return {};
   const std::string shared = shared_folders(folder_names());
   std::map<std::string, int64_t> classes;  // sorted
   std::string stray;

@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "images/resize.h"
 #include "poem/error.h"
+#include "readers/image_list.h"
 #include "readers/packed.h"
 #include "readers/reader_tools.h"
 #include "readers/source.h"
@@ -284,6 +285,15 @@ void check_source(const std::string& text, const ReadOptions& options) {
   }
 }
 
+bool is_image_file(const std::string& text, const ReadOptions& options) {
+  const Source source = parse_source(text, options.folder);
+  if (is_drawn(source.place)) return false;
+  const std::vector<const Reader*> readers = all_readers();
+  return std::none_of(readers.begin(), readers.end(), [&](const Reader* reader) {
+    return reader != &image_reader && reader->accepts(source.place);
+  });
+}
+
 bool is_mapped(const std::string& text, const ReadOptions& options) {
   const Source source = parse_source(text, options.folder);
   return !is_drawn(source.place) && find_reader(source.place, options).map != nullptr;
@@ -296,30 +306,48 @@ bool has_image_files(const std::string& text, const ReadOptions& options) {
   return reader == &image_reader || reader == &folder_reader || reader == &archive_reader;
 }
 
-int64_t pack_images(const std::string& text, const std::string& out, const ReadOptions& options) {
+Labels visit_images(const std::string& text, const ReadOptions& options, const Sink& sink) {
   check_options(text, options);
-  if (!is_packed(out))
-    throw Error(out, "a packed file needs the extension .poem", "call it " + out + ".poem");
   const Source source = parse_source(text, options.folder);
-  PackedWriter writer(out);
-  int64_t count = 0;
-  const Sink write = Fitting(text, options.size, [&](const at::Tensor& pixels) {
-    writer.add(pixels);
+  ImageSet set;  // if the images are drawn, mapped or selected, not streamed
+  int64_t count = 0, told = 0;
+  ReadOptions telling = options;
+  if (options.on_image) {
+    telling.on_image = [&](const std::string& path, const Error* problem) {
+      told += problem == nullptr;
+      options.on_image(path, problem);
+    };
+  }
+  const auto pass_on = [&](const at::Tensor& pixels) {
     count += pixels.size(0);
-  });
-  Labels labels;
+    for (; options.on_image && told < count; ++told) {  // images that are not files
+      const std::string title = set.pixels.defined() ? set.title(told) : std::to_string(told);
+      options.on_image(source.place + ":" + title, nullptr);
+    }
+    sink(pixels);
+  };
+  const Sink fitted = Fitting(text, options.size, pass_on);
   const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place, options);
   if (reader && reader->visit && (source.whole() || reader->visit_part)) {
-    labels = visit(source, *reader, options, write);
-    check_not_empty(text, count);
-  } else {
-    const ImageSet set = open(source, options);
-    if (set.pixels.scalar_type() != at::kByte)
-      throw Error(text, "contains points, and only images can be packed", "use the source itself");
-    visit_in_blocks(set, write);
-    labels = {set.labels, set.class_names, set.names};
+    Labels labels = visit(source, *reader, telling, fitted);
+    if (!options.on_image) check_not_empty(text, count);
+    return labels;
   }
-  return writer.finish(labels);
+  telling.on_image = {};  // pass_on() tells of the images that are selected
+  set = open(source, telling);
+  visit_in_blocks(set, set.pixels.scalar_type() == at::kByte ? fitted : pass_on);
+  return {set.labels, set.class_names, set.names};
+}
+
+int64_t pack_images(const std::string& text, const std::string& out, const ReadOptions& options) {
+  if (!is_packed(out))
+    throw Error(out, "a packed file needs the extension .poem", "call it " + out + ".poem");
+  PackedWriter writer(out);
+  return writer.finish(visit_images(text, options, [&](const at::Tensor& pixels) {
+    if (pixels.scalar_type() != at::kByte)
+      throw Error(text, "contains points, and only images can be packed", "use the source itself");
+    writer.add(pixels);
+  }));
 }
 
 }  // namespace poem

@@ -10,7 +10,7 @@
 #include "core/npy.h"
 #include "detect/results_output.h"
 #include "detect/scores_csv.h"
-#include "poem/metrics.h"
+#include "poem/calibration.h"
 #include "train/gallery.h"
 #include "train/run_checks.h"
 
@@ -50,8 +50,7 @@ Detector make_detector(const Config& config, const TrainingData& data, const Tra
   detector.score = fit_scores({config.score}, detector, id).front();
   if (!data.validation_rows.empty()) {
     const ImageSet held_out = subset(data.id, data.validation_rows);
-    detector.threshold = threshold_at_tpr(to_doubles(detector.scores(held_out)), config.tpr);
-    detector.calibration = Calibration{config.tpr, held_out.size()};
+    set_threshold(detector, to_floats(detector.scores(held_out)), config.tpr);
   }
   return detector;
 }

@@ -1,0 +1,124 @@
+// poem calibrate: chooses thresholds and a temperature on images that were never trained on.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "cli/commands.h"
+#include "core/interrupts.h"
+#include "core/output_files.h"
+#include "poem/config.h"
+#include "poem/detector.h"
+#include "poem/error.h"
+#include "poem/read.h"
+#include "poem/runtime.h"
+#include "poem/training.h"
+#include "train/run_folder.h"
+
+namespace poem {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string run, id, out;
+  double tpr = 0.95;
+  std::optional<double> unsure;
+  bool skip_bad = false, force = false;
+};
+
+// The detector fits its training images better than new ones, so they say nothing about these.
+void check_not_trained_on(const Options& options) {
+  const RunFolder run(options.run);
+  if (!run.is_run()) return;
+  const Config config = read_config(run.config, {});
+  std::error_code ignored;
+  const fs::path trained = fs::path(config.data.folder) / config.data.train;
+  if (options.id != config.data.train && !fs::equivalent(options.id, trained, ignored)) return;
+  throw Error(options.id, "contains the images that the run was trained on",
+              "name images that it has never seen");
+}
+
+void tell_temperature(const Detector& detector, const ImageSet& id, const CalibrationOutcome& outcome) {
+  if (!outcome.error_before) {
+    fmt::print("temperature  {:.4g}, not fitted: {}\n", detector.temperature,
+               id.labelled() ? "the network does not classify" : "the images have no labels");
+    return;
+  }
+  if (!outcome.temperature_fitted) {
+    fmt::print(
+        "temperature  {:.4g}, not fitted: no temperature is best for these images, as if all or none of "
+        "their "
+        "classes were recognised; ECE {:.2f} %\n",
+        detector.temperature, 100 * *outcome.error_before);
+    return;
+  }
+  fmt::print("temperature  {:.4g}: ECE {:.2f} % before, {:.2f} % after, on these images\n",
+             detector.temperature, 100 * *outcome.error_before, 100 * *outcome.error_after);
+}
+
+// Names the option that is wrong.
+void check(const CalibrationTarget& target) {
+  try {
+    check_target(target);
+  } catch (const Error& error) {
+    throw Error("--" + error.where(), error.problem(), error.remedy());
+  }
+}
+
+void run(const Options& options, const CommonOptions& common) {
+  catch_interrupts();
+  const CalibrationTarget target{options.tpr, options.unsure};
+  check(target);
+  check_source(options.id);
+  OutputFiles files({options.out}, options.force);
+  check_not_trained_on(options);
+  Detector detector = Detector::load(detector_path(options.run));
+  detector.network->to(pick_device(common.device));
+  const ImageSet id = read_images(options.id, {detector.size, options.skip_bad});
+  const CalibrationOutcome outcome = calibrate(detector, id, target);
+  files.write(options.out, [&](const std::string& staged) { detector.save(staged); });
+  files.commit();
+  fmt::print("threshold    {:.6g} {}\n", *detector.threshold, to_text(*detector.calibration));
+  if (detector.unsure)
+    fmt::print("unsure from  {:.6g} {}\n", detector.unsure->threshold,
+               to_text(Calibration{detector.unsure->tpr, id.size()}));
+  tell_temperature(detector, id, outcome);
+  fmt::print("p-values     ranks among the scores of {} images\ndetector     {}\n", id.size(), options.out);
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, const CommonOptions& common) {
+  auto options = std::make_shared<Options>();
+  auto* command =
+      app.add_subcommand("calibrate", "Set a detector's thresholds on images that it has never seen");
+  command->add_option("run", options->run, "Run folder, or a detector.safetensors")->required();
+  command
+      ->add_option("--id", options->id,
+                   "Images of the known classes, never trained on (labelled: fits the temperature)")
+      ->required()
+      ->type_name("PATH");
+  command->add_option("--tpr", options->tpr, "Share of these images that the threshold keeps")
+      ->capture_default_str()
+      ->type_name("SHARE");
+  command
+      ->add_option("--unsure", options->unsure,
+                   "A larger share: the verdict is unsure between the two thresholds")
+      ->type_name("SHARE");
+  command->add_option("--out", options->out, "The new detector")->required()->type_name("F.safetensors");
+  command->add_flag("--skip-bad", options->skip_bad, "Leave out images that cannot be decoded");
+  command->add_flag("--force", options->force, "Replace F.safetensors if it exists");
+  command->footer(
+      "The new detector has a threshold, perhaps a second one, a temperature that makes its probabilities "
+      "agree\n"
+      "with its accuracy, and the scores of the images. p-values are ranks among these scores: p = 0.01 "
+      "means\n"
+      "that 1 % of the images of the known classes have such a low score.\n"
+      "Examples:\n"
+      "  poem calibrate runs/mine --id fresh/ --tpr 0.99 --out detector99.safetensors\n"
+      "  poem calibrate runs/mine --id fresh/ --tpr 0.9 --unsure 0.99 --out careful.safetensors");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace poem

@@ -1,0 +1,150 @@
+#include "detect/predict.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "poem/error.h"
+#include "poem/reader.h"
+#include "readers/image_list.h"
+
+namespace poem {
+namespace {
+
+// Pairs the images that a reader tells of with the verdicts on their pixels.
+class Pairing {
+ public:
+  Pairing(const Detector& detector, const UsePrediction& use) : detector_(detector), use_(use) {}
+
+  // Calls visit(options, sink). An Error becomes a prediction for `path`.
+  template <class Visit>
+  void run(const std::string& path, Visit visit) {
+    ReadOptions options;
+    options.size = detector_.size;
+    options.on_image = [this](const std::string& image, const Error* problem) {
+      waiting_.push_back({image, {}, problem ? text_of(image, *problem) : ""});
+    };
+    try {
+      visit(options, [&](const at::Tensor& pixels) {
+        check_channels({path, pixels, {}, {}}, detector_.network->spec().channels);
+        pass_on(pixels, detector_.judge(pixels));
+      });
+      pass_on({}, {});
+    } catch (const Error& error) {
+      waiting_.clear();
+      use_({path, {}, text_of(path, error)}, {});
+    }
+  }
+
+ private:
+  static std::string text_of(const std::string& path, const Error& error) {
+    return error.where() == path ? error.problem() : error.what();
+  }
+
+  void pass_on(const at::Tensor& pixels, const std::vector<Verdict>& verdicts) {
+    int64_t row = 0;
+    for (Prediction& prediction : std::exchange(waiting_, {})) {
+      if (!prediction.error.empty()) {
+        use_(prediction, {});
+        continue;
+      }
+      prediction.verdict = verdicts[row];
+      use_(prediction, pixels[row++]);
+    }
+  }
+
+  const Detector& detector_;
+  const UsePrediction& use_;
+  std::vector<Prediction> waiting_;
+};
+
+// A line of a list may be anything, so a mistake in it is not an Error here.
+bool is_file(const std::string& source) {
+  try {
+    return is_image_file(source);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::vector<std::string> split(const std::string& text) {
+  const char end = text.find('\0') == text.npos ? '\n' : '\0';
+  std::vector<std::string> lines;
+  for (size_t start = 0; start < text.size();) {
+    const size_t stop = std::min(text.find(end, start), text.size());
+    std::string line = text.substr(start, stop - start);
+    if (end == '\n' && !line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) lines.push_back(std::move(line));
+    start = stop + 1;
+  }
+  return lines;
+}
+
+// A list contains paths, and hardly anybody's path contains a control character.
+void check_list(const std::string& text) {
+  const auto first = text.begin(), last = first + std::min<std::ptrdiff_t>(text.size(), 512);
+  const auto strange = [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\0' && c != '\t';
+  };
+  if (std::any_of(first, last, strange))
+    throw Error("standard input", "is neither a list of paths nor a tar of images",
+                "name the file as an argument");
+}
+
+}  // namespace
+
+void check_predictable(const std::vector<std::string>& sources) {
+  for (const std::string& source : sources) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(source, ignored) || !is_image_file(source)) check_source(source);
+  }
+}
+
+void predict(const Detector& detector, const std::vector<std::string>& sources, const UsePrediction& use) {
+  Pairing pairing(detector, use);
+  for (size_t first = 0; first < sources.size();) {
+    size_t last = first;
+    while (last < sources.size() && is_file(sources[last])) ++last;
+    if (last > first) {
+      const std::vector<std::string> files(sources.begin() + static_cast<std::ptrdiff_t>(first),
+                                           sources.begin() + static_cast<std::ptrdiff_t>(last));
+      pairing.run(files[0],
+                  [&](const ReadOptions& options, const Sink& sink) { visit_files(files, options, sink); });
+      first = last;
+      continue;
+    }
+    pairing.run(sources[first], [&](const ReadOptions& options, const Sink& sink) {
+      visit_images(sources[first], options, sink);
+    });
+    ++first;
+  }
+}
+
+void predict_stream(const Detector& detector, std::istream& stream, const UsePrediction& use) {
+  std::string buffer(size_t{1} << 16, '\0');
+  const auto read = [&] {
+    stream.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    return std::string_view(buffer).substr(0, static_cast<size_t>(stream.gcount()));
+  };
+  std::string_view start = read();
+  if (is_tar(start)) {
+    const auto more = [&] { return start.empty() ? read() : std::exchange(start, {}); };
+    Pairing(detector, use).run("standard input", [&](const ReadOptions& options, const Sink& sink) {
+      visit_tar(more, options, sink);
+    });
+    return;
+  }
+  std::string text(start);
+  text.append(std::istreambuf_iterator<char>(stream), {});
+  check_list(text);
+  const std::vector<std::string> sources = split(text);
+  if (sources.empty())
+    throw Error("standard input", "contains no path", "write one path per line, or a tar of images");
+  predict(detector, sources, use);
+}
+
+}  // namespace poem

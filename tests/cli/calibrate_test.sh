@@ -1,0 +1,43 @@
+# poem calibrate: thresholds, temperature and p-values from images that were never trained on.
+source "$(dirname "$0")/common.sh"
+expect_ok world photos --train 80 --test 40 --outliers 64 --ood 4
+write_image_config image.yaml
+expect_ok train image.yaml --out run --set train.epochs=1 --set data.train=photos/train --set data.outliers=photos/outliers \
+  --set outliers.fit=resize --set data.validation=0 --set mining.select=32
+expect_error "run/detector.safetensors" "has no threshold" "poem calibrate" -- predict run photos/ood
+
+expect_ok calibrate run --id photos/test --tpr 0.8 --unsure 0.95 --out new.safetensors
+expect_words "$logs/out" "keeps 32 of 40 held-out ID images (asked: 80 %)" "unsure from" "keeps 38 of 40" "temperature" "% before" "detector     new.safetensors"
+expect_ok info new.safetensors
+expect_words "$logs/out" "keeps 32 of 40" "unsure     from" "keeps 38 of 40" "softmax    at temperature"
+
+# Of the images that it was calibrated on, it keeps what it says, and their p-values are their ranks.
+expect_ok predict new.safetensors photos/test
+python3 - "$logs/out" <<'PYTHON' || fail "verdicts are not those of the calibration: $(cat "$logs/out")"
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+assert len(rows) == 40 and sum(row["verdict"] not in ("unknown", "unsure") for row in rows) >= 32
+assert sum(row["verdict"] != "unknown" for row in rows) >= 38
+scores = [float(row["score"]) for row in rows]
+for row, score in zip(rows, scores):
+    assert abs(float(row["p_value"]) - (1 + sum(other <= score for other in scores)) / 41) < 1e-5
+PYTHON
+expect_ok eval new.safetensors --id photos/test --ood digits=photos/ood/digits # one threshold there
+
+# Without labels there is no temperature. A detector can be calibrated again, and other commands read it.
+mkdir flat
+find photos/test -name '*.png' -printf '%p\n' | while read -r file; do cp "$file" "flat/$(tr / - <<<"$file")"; done
+expect_ok calibrate new.safetensors --id flat --out again.safetensors
+expect_words "$logs/out" "keeps 38 of 40" "not fitted: the images have no labels"
+! grep -q "unsure" "$logs/out" || fail "an old second threshold stayed"
+expect_ok features again.safetensors flat --out features.npz
+
+expect_error "photos/train" "trained on" -- calibrate run --id photos/train --out bad.safetensors
+expect_error "photos/train/" "trained on" -- calibrate run --id photos/train/ --out bad.safetensors
+expect_error "new.safetensors" "exists already" "--force" -- calibrate run --id flat --out new.safetensors
+expect_error "--tpr" "is 1.5" "0.95 is usual" -- calibrate run --id flat --tpr 1.5 --out bad.safetensors
+expect_error "--tpr" "is 0" -- calibrate run --id flat --tpr 0 --out bad.safetensors
+expect_error "--unsure" "is 0.9" "above the tpr 0.95" -- calibrate run --id flat --unsure 0.9 --out bad.safetensors
+expect_error "flat2" "no such file" -- calibrate run --id flat2 --out bad.safetensors
+expect_error "has a class 'digits'" -- calibrate run --id photos/ood --out bad.safetensors
+expect_error "--out is required" -- calibrate run --id flat

@@ -1,0 +1,135 @@
+# poem predict: one row per image, in order, whatever the images are; its formats; standard input; the contact sheet.
+source "$(dirname "$0")/common.sh"
+write_image_config image.yaml
+expect_ok train image.yaml --out run --set train.epochs=1 --set data.train=world:train:80 --set data.validation=0.5 --set mining.select=32
+columns="path,verdict,predicted,probability,score,threshold,p_value,error"
+
+# expect_incomplete ARGUMENTS...: exit code 3, results on stdout, one line on stderr.
+expect_incomplete() {
+  local code=0
+  poem --quiet "$@" >"$logs/out" 2>"$logs/err" || code=$?
+  [ $code = 3 ] || fail "poem $*: exit code $code, expected 3: $(cat "$logs/err")"
+  expect_same "$(wc -l <"$logs/err")" 1
+}
+# What a row says beside its path.
+said() { grep "^$1," "$logs/out" | cut -d , -f 2-; }
+
+# The scores are those of poem eval.
+expect_ok world photos --train 8 --test 16 --outliers 24 --ood 4
+expect_ok eval run --id photos/test --ood digits=photos/ood/digits --out results
+expect_ok predict run photos/test photos/ood/digits
+expect_same "$(head -1 "$logs/out")" "$columns"
+expect_same "$(tail -n +2 "$logs/out" | cut -d , -f 5)" "$(tail -n +2 results/scores.csv | cut -d , -f 6)"
+expect_same "$(tail -n +2 "$logs/out" | cut -d , -f 3)" "$(tail -n +2 results/scores.csv | cut -d , -f 4)"
+expect_same "$(tail -n +2 "$logs/out" | cut -d , -f 2 | sed '/^unknown$/!s/.*/known/')" "$(tail -n +2 results/scores.csv | cut -d , -f 5)"
+expect_words "$logs/err" "20 images: " " known, " " unknown, 0 unreadable"
+
+# One photo is enough, with the run or its detector; whatever sort of PNG it is, the verdict is the same.
+python3 "$sources/tests/cli/image_files.py" all
+expect_ok predict run/detector.safetensors all/plain.png
+expect_same "$(wc -l <"$logs/out")" 2
+plain=$(said all/plain.png)
+expect_incomplete predict run all
+expect_words "$logs/err" "4 of 10 images could not be read"
+expect_same "$(tail -n +2 "$logs/out" | cut -d , -f 1 | paste -sd ' ')" \
+  "$(cd all && ls | LC_ALL=C sort | sed 's,^,all/,' | paste -sd ' ')"
+for name in alpha.png deep.png grey.png turned.png mislabelled.jpg; do expect_same "$(said all/$name)" "$plain"; done
+expect_words "$logs/out" "all/bomb.png,,,,,,,cannot be decoded: it claims 60000×60000 pixels" "all/cut.png,,,,,,,cannot be decoded" \
+  "all/text.jpg,,,,,,,\"cannot be decoded: it is not a JPEG, PNG, WebP or BMP file\"" "all/empty.jpg,,,,,,,cannot be decoded: it is empty"
+
+# Files, folders, archives, arrays and drawn images in one call, in their order.
+mkdir mixed mixed/sub
+cp all/plain.png mixed/b.png
+cp all/grey.png mixed/sub/a.png # not a class: images may lie anywhere
+cp all/plain.png upload         # no extension: the content decides
+tar -cf mixed.tar mixed
+npy array.npy '|u1' '1, 1, 2, 3' '\x00\x10\x20\x30\x40\x50'
+expect_ok predict run upload mixed mixed.tar array.npy 'world:test#count=1' all/plain.png
+expect_same "$(tail -n +2 "$logs/out" | cut -d , -f 1 | paste -sd ' ')" \
+  "upload mixed/b.png mixed/sub/a.png mixed.tar:mixed/b.png mixed.tar:mixed/sub/a.png array.npy:0 world:test:0 all/plain.png"
+for name in upload mixed/b.png mixed/sub/a.png mixed.tar:mixed/sub/a.png; do expect_same "$(said $name)" "$plain"; done
+
+# Standard input: a list, with what cannot be read in its place; a list with zero bytes; a tar.
+printf 'all/plain.png\nmissing.png\n\nmixed\nnothing#here\n' >list
+expect_incomplete predict run - <list
+expect_same "$(tail -n +2 "$logs/out" | cut -d , -f 1 | paste -sd ' ')" "all/plain.png missing.png mixed/b.png mixed/sub/a.png nothing#here"
+expect_words "$logs/out" "missing.png,,,,,,,cannot open: No such file or directory"
+cp all/plain.png $'a, "b"\nc.png'
+expect_ok predict run - --format csv < <(printf 'all/plain.png\0a, "b"\nc.png\0')
+python3 - "$logs/out" <<'PYTHON' || fail "a path is not escaped: $(cat "$logs/out")"
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1], newline="")))
+assert [row["path"] for row in rows] == ["all/plain.png", 'a, "b"\nc.png'] and rows[0]["score"] == rows[1]["score"]
+PYTHON
+for kind in c cz cJ; do
+  tar -$kind mixed >stream
+  expect_ok predict run - <stream
+  expect_same "$(tail -n +2 "$logs/out" | cut -d , -f 1 | paste -sd ' ')" "mixed/b.png mixed/sub/a.png"
+done
+tar -c mixed | head -c 1500 >cut.tar
+expect_incomplete predict run - all/plain.png <cut.tar
+expect_words "$logs/out" "standard input,,,,,,,cannot be read as an archive" "all/plain.png,"
+
+# All formats have the same columns.
+python3 - <<'PYTHON' >"$logs/reader"
+import ast, json, struct, sys
+def load(path):
+    data = open(path, "rb").read()
+    assert data[:8] == b"\x93NUMPY\x01\x00"
+    start = 10 + struct.unpack("<H", data[8:10])[0]
+    header = ast.literal_eval(data[10:start].decode())
+    assert start % 64 == 0 and not header["fortran_order"]
+    form = "<" + "".join("d" if kind == "<f8" else kind[2:] + "s" for _, kind in header["descr"])
+    rows = list(struct.iter_unpack(form, data[start:]))
+    assert header["shape"] == (len(rows),)
+    names = [name for name, _ in header["descr"]]
+    return [dict(zip(names, (v.rstrip(b"\0").decode() if isinstance(v, bytes) else v for v in row))) for row in rows]
+PYTHON
+code=0
+poem --quiet predict run all --out all.npy 2>"$logs/err" || code=$?
+expect_same $code 3
+expect_incomplete predict run all --format jsonl
+cp "$logs/out" all.jsonl
+expect_incomplete predict run all
+python3 - "$logs/reader" "$logs/out" <<'PYTHON' || fail "the formats differ"
+import csv, json, sys
+exec(open(sys.argv[1]).read())
+records, rows = load("all.npy"), list(csv.DictReader(open(sys.argv[2], newline="")))
+objects = [json.loads(line) for line in open("all.jsonl")]
+assert list(records[0]) == list(rows[0]) and len(records) == len(rows) == len(objects) == 10
+for record, row, one in zip(records, rows, objects):
+    for name in ("path", "verdict", "predicted", "error"):
+        assert record[name] == row[name] == one.get(name, ""), name
+    for name in ("probability", "score", "threshold", "p_value"):
+        if row["error"]:
+            assert row[name] == "" and name not in one
+        else:
+            assert abs(record[name] - float(row[name])) < 1e-5 and abs(one[name] - float(row[name])) < 1e-5, name
+PYTHON
+expect_ok predict run all/plain.png --format table
+expect_words "$logs/out" "path           verdict" "probability" "threshold" "all/plain.png"
+python3 "$sources/tests/cli/terminal.py" -- "$program" --quiet predict run all/plain.png >"$logs/terminal" || fail "on a terminal: $(cat "$logs/terminal")"
+expect_words "$logs/terminal" "verdict" "probability"
+
+# The contact sheet contains its pictures and fetches nothing.
+expect_incomplete predict run all photos/ood/digits --out rows.csv --sheet sheet.html
+expect_same "$(wc -l <rows.csv)" 15
+expect_same "$(cat "$logs/out")" ""
+expect_words sheet.html "Rejected" "Kept" "Unreadable" "all/cut.png" "data:image/png;base64," "default-src 'none'"
+! grep -qE 'src="http|href="http' sheet.html || fail "the sheet fetches something"
+
+# Bad input: exit code 2, one line, nothing written.
+expect_error "missing.png" "no such file" -- predict run all/plain.png missing.png
+expect_error "mixed#cout=1" "nearest is 'count'" -- predict run mixed#cout=1
+expect_error "missing" "No such file" -- predict missing all/plain.png
+expect_error "'-' is given twice" -- predict run - - </dev/null
+expect_error "standard input" "contains no path" -- predict run - </dev/null
+expect_error "standard input" "neither a list of paths nor a tar" -- predict run - <all/plain.png
+expect_error "rows.csv" "exists already" "--force" -- predict run all/plain.png --out rows.csv
+expect_error "rows.csv" "two outputs" -- predict run all/plain.png --out rows.csv --sheet rows.csv --force
+expect_error "--format" "xml" -- predict run all/plain.png --format xml
+expect_error "source is required" -- predict run
+sed 's/poem-detector-2/poem-detector-3/' run/detector.safetensors >newer.safetensors
+expect_error newer.safetensors "poem-detector-3" "this poem reads poem-detector-2" -- predict newer.safetensors all/plain.png
+expect_ok predict run all/plain.png --out rows.csv --force
+expect_same "$(wc -l <rows.csv)" 2
