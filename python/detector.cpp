@@ -149,8 +149,9 @@ void add_detector(py::module_& module) {
   py::class_<SharedDetector>(module, "Detector",
                              "A trained detector: network, score, threshold and class names.")
       .def_static("load", &load, py::arg("path"), "Read a detector.safetensors that poem train wrote.")
-      .def_property_readonly("class_names",
-                             [](const SharedDetector& self) { return self.detector.class_names; })
+      .def_property_readonly(
+          "class_names", [](const SharedDetector& self) { return self.detector.class_names; },
+          "The classes; the field class of predict() is an index into them.")
       .def_property_readonly(
           "threshold", [](const SharedDetector& self) { return self.detector.threshold; },
           "The score from which an image counts as known; None if no images were held out.")

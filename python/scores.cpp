@@ -172,7 +172,7 @@ void add_scores(py::module_& module) {
 
 name: one of score_names(). docs/scores.md has the formulas. msp, maxlogit, energy and gen need no fit.)")
       .def(py::init<std::string>(), py::arg("name"))
-      .def_property_readonly("name", &PosthocScore::name)
+      .def_property_readonly("name", &PosthocScore::name, "One of score_names().")
       .def(
           "fit",
           [](py::object self, const py::object& features, const py::object& labels, const py::object& weight,

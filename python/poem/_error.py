@@ -15,3 +15,6 @@ class Error(ValueError):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.problem}" + (f" ({self.remedy})" if self.remedy else "")
+
+
+Error.__module__ = "poem"  # the name under which users know it

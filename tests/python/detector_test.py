@@ -17,6 +17,7 @@ CONFIG = f"""
 data: {{train: "world:train:64", outliers: "world:outliers:64", size: {SIZE}, validation: 0.25}}
 network: {{name: wideresnet, depth: 10, width: 1}}
 mining: {{pool: 64}}
+threshold: {{tpr: 0.5}}
 train: {{epochs: 1, batch: 16, outlier_batch: 16, learning_rate: 0.01}}
 """
 rng = np.random.default_rng(4)

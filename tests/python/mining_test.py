@@ -143,11 +143,12 @@ class Mine(unittest.TestCase):
 
     def test_other_threads_run_meanwhile(self):
         wide = rng.standard_normal((20000, 300), dtype=np.float32)
+        shifted = wide + 1
         span = []
 
         def work():
             span.append(time.perf_counter())
-            poem.mine(wide, wide + 1, wide, 10)
+            poem.mine(wide, shifted, wide, 10)
             span.append(time.perf_counter())
 
         thread = threading.Thread(target=work)
