@@ -57,7 +57,8 @@ class Package(unittest.TestCase):
             # Of a class of pybind11, only what is in it can be compared.
             (Path(folder) / "allowed").write_text(r"poem\.(_core\.|metrics\.)?[A-Z][A-Za-z]*(\.__init__)?")
             python("-m", "mypy.stubtest", "--allowlist=allowed", "--ignore-unused-allowlist", "poem", cwd=folder)
-            python("-m", "mypy", "--cache-dir", folder, "--strict", str(SOURCES / "examples/python/evaluate_features.py"))
+            example = str(SOURCES / "examples/python/evaluate_features.py")
+            python("-m", "mypy", "--cache-dir", folder, "--strict", example)
 
     def test_shares_a_process_with_pytorch(self):
         work = """
