@@ -28,7 +28,8 @@ namespace py = pybind11;
 struct Prediction {
   int64_t label;
   bool known;
-  float probability, score;
+  double probability;
+  float score;
   double threshold;
 };
 
@@ -53,14 +54,15 @@ void predict(const Detector& detector, const ImageSet& images, std::vector<Predi
     const std::vector<float> scores = to_floats((*detector.score)(batch));
     at::Tensor probabilities, labels;
     if (detector.network->classifies()) {
-      std::tie(probabilities, labels) = batch.logits.softmax(1).max(1);
+      std::tie(probabilities, labels) = batch.logits.to(at::kDouble).softmax(1).max(1);
     } else {
-      probabilities = at::full({batch.features.size(0)}, std::numeric_limits<float>::quiet_NaN());
+      probabilities =
+          at::full({batch.features.size(0)}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
       labels = at::full({batch.features.size(0)}, -1, at::kLong);
     }
     for (size_t i = 0; i < scores.size(); ++i) {
       to.push_back({labels.data_ptr<int64_t>()[i], scores[i] >= *detector.threshold,
-                    probabilities.data_ptr<float>()[i], scores[i], *detector.threshold});
+                    probabilities.data_ptr<double>()[i], scores[i], *detector.threshold});
     }
   });
 }
