@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup setup-tests screenshots build demo test bench build-gpu test-gpu bench-gpu asan install docs format clean
+.PHONY: help setup setup-tests setup-python screenshots build build-python python demo test bench build-gpu test-gpu bench-gpu asan install docs format clean
 
 help:            ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -19,13 +19,24 @@ build: build/build.ninja  ## Build the program build/poem and the library
 demo: build      ## Train POEM, random outliers and no outliers on the embedded world; print the table
 	@build/poem demo
 
-test: build setup-tests  ## Build and run every test
-	@cmake --build build --target poem_tests -j $(JOBS)
+test: setup-tests build-python  ## Build and run every test
+	@cmake --build build --target poem_program poem_tests -j $(JOBS)
 	@ctest --preset release
 
-# A browser and axe-core, for the test of the reports.
+# The Python package, which needs pybind11. A build folder that was made without it is configured again.
+build-python: setup-python
+	@cmake --preset release -DPOEM_PYTHON=ON --log-level=WARNING
+	@cmake --build build --target poem_python -j $(JOBS)
+
+setup-python: setup
+	@scripts/install-packages python
+
+python: build-python  ## Build the Python package and install it for the system's Python
+	@cmake --install build --component python
+
+# A browser and axe-core, for the test of the reports; PyTorch and scikit-learn, for those of the Python package.
 AXE := tests/browser/node_modules/.package-lock.json
-setup-tests: setup
+setup-tests: setup setup-python
 	@scripts/install-packages tests
 	@$(MAKE) -s $(AXE)
 
@@ -36,7 +47,7 @@ screenshots: build setup-tests  ## Take the pictures of docs/report.md: of the d
 	@test -d runs/demo/poem || build/poem demo
 	@/usr/bin/python3 tests/browser/report_test.py build/poem runs/demo/poem docs
 
-bench: build     ## Measure; each line prints its ratio to a baseline from the same run
+bench: build build-python  ## Measure; each line prints its ratio to a baseline from the same run
 	@cmake --build build --target poem_bench -j $(JOBS)
 	@build/bench/poem_bench $(ONLY)
 

@@ -5,7 +5,7 @@
 namespace poem::bench {
 
 POEM_BENCH(densenet) {
-  Stepper ours("ours"), baseline("baseline");
+  Stepper ours({beside("train_step"), "ours"}), baseline({beside("train_step"), "baseline"});
   compare(
       "DenseNet-BC-100-12, train step of 128", [&] { ours.step(); }, [&] { baseline.step(); }, 0.45);
 }

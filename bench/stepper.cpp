@@ -10,8 +10,15 @@
 
 namespace poem::bench {
 
-Stepper::Stepper(const std::string& side, const std::pair<std::string, std::string>& variable) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("train_step");
+std::string beside(const std::string& name) {
+  return std::filesystem::read_symlink("/proc/self/exe").replace_filename(name).string();
+}
+
+Stepper::Stepper(const std::vector<std::string>& command,
+                 const std::pair<std::string, std::string>& variable) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
   int to[2], from[2];
   if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
   child_ = fork();
@@ -19,7 +26,7 @@ Stepper::Stepper(const std::string& side, const std::pair<std::string, std::stri
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
     if (!variable.first.empty()) setenv(variable.first.c_str(), variable.second.c_str(), 1);
-    execl(program.c_str(), program.c_str(), side.c_str(), nullptr);
+    execv(arguments[0], arguments.data());
     _exit(127);
   }
   close(to[0]);
@@ -36,9 +43,9 @@ Stepper::~Stepper() {
 }
 
 void Stepper::step() {
-  if (write(to_, "\n", 1) != 1) throw std::runtime_error("train_step has ended");
+  if (write(to_, "\n", 1) != 1) throw std::runtime_error("a side of the comparison has ended");
   for (char c = 0; c != '\n';)
-    if (read(from_, &c, 1) != 1) throw std::runtime_error("train_step has ended");
+    if (read(from_, &c, 1) != 1) throw std::runtime_error("a side of the comparison has ended");
 }
 
 }  // namespace poem::bench

@@ -74,6 +74,20 @@ TEST(MineFeatures, SizesThatDoNotFitAreErrors) {
   expect_error([&] { mine_features(rows, narrow, rows, 1, 1, kSettings); }, {"outliers 3"});
 }
 
+TEST(MineFeatures, ValuesThatAreNotFiniteAreErrorsThatNameThem) {
+  const at::Tensor rows = cloud(9, 20, 0);
+  at::Tensor bad = rows.clone();
+  bad[7][2] = std::nanf("");
+  expect_error([&] { mine_features(bad, rows, rows, 1, 1, kSettings); },
+               {"id:", "feature 2 of row 7 is nan"});
+  expect_error([&] { mine_features(rows, bad, rows, 1, 1, kSettings); },
+               {"outliers:", "feature 2 of row 7 is nan"});
+  expect_error([&] { mine_features(rows, rows, bad, 1, 1, kSettings); },
+               {"pool:", "feature 2 of row 7 is nan"});
+  const at::Tensor huge = rows.to(at::kDouble) * 1e300;
+  expect_error([&] { mine_features(rows, rows, huge, 1, 1, kSettings); }, {"pool:", "exceed float32"});
+}
+
 TEST(ReadFeatures, TakesRowsOfFloatsAndNothingElse) {
   TemporaryFolder folder;
   const std::string path = folder / "f.npy";

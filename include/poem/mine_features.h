@@ -24,7 +24,8 @@ struct MinedFeatures {
   std::vector<int64_t> chosen;  // pool rows by descending boundary score −|wᵀφ|, ties by the smaller row
 };
 
-// All arrays are n×m floats with the same m; 0 < select ≤ rows of the pool.
+// All arrays are n×m floats with the same m; 0 < select ≤ rows of the pool. A value that is not finite is an
+// Error that names array, row and feature.
 MinedFeatures mine_features(const at::Tensor& id, const at::Tensor& outliers, const at::Tensor& pool,
                             int64_t select, uint64_t seed, const PosteriorSettings& settings);
 

@@ -18,52 +18,31 @@ constexpr int64_t kBlock = 2048;  // rows scored at a time
 
 Head read_head(const std::string& path) {
   const auto arrays = open_npz(path);
-  const auto array = [&](const char* name, int64_t dimensions) {
+  const auto array = [&](const char* name) {
     const auto found = arrays.find(name);
     if (found == arrays.end()) {
       throw Error(path, fmt::format("has no array '{}'", name),
                   "numpy.savez('head.npz', weight=..., bias=...) saves the last layer");
     }
-    const at::Tensor a = found->second.read();
-    if (a.dim() != dimensions || !a.is_floating_point() || a.numel() == 0) {
-      throw Error(path, fmt::format("{} has shape {} of {}", name, fmt::join(a.sizes(), "×"), numpy_type(a)),
-                  "weight is classes × features and bias classes, both floats");
-    }
-    const at::Tensor values = a.to(at::kFloat).contiguous();
-    if (!at::isfinite(values).all().item<bool>()) {
-      throw Error(path, fmt::format("{} contains a value that is not finite in float32", name),
-                  "correct its computation, or rescale it");
-    }
-    return values;
+    return found->second.read();
   };
-  const Head head{array("weight", 2), array("bias", 1)};
-  if (head.weight.size(0) != head.bias.size(0)) {
-    throw Error(path,
-                fmt::format("weight has {} rows and bias {} values", head.weight.size(0), head.bias.size(0)),
-                "give one row and one value per class");
-  }
-  return head;
+  return make_head(path, array("weight"), array("bias"));
 }
 
-at::Tensor read_labels(const std::string& path, int64_t rows, int64_t classes) {
-  const at::Tensor labels = read_array(path, "labels");
-  if (labels.dim() != 1 || labels.is_floating_point() || labels.scalar_type() == at::kBool) {
-    throw Error(path, fmt::format("has {} dimensions of {}", labels.dim(), numpy_type(labels)),
-                "give one integer per training row");
+// One part of a head, in float32.
+at::Tensor head_part(const std::string& where, const char* name, const at::Tensor& array,
+                     int64_t dimensions) {
+  if (array.dim() != dimensions || !array.is_floating_point() || array.numel() == 0) {
+    throw Error(where,
+                fmt::format("{} has shape {} of {}", name, fmt::join(array.sizes(), "×"), numpy_type(array)),
+                "weight is classes × features and bias classes, both floats");
   }
-  if (labels.size(0) != rows) {
-    throw Error(path, fmt::format("has {} labels for {} training rows", labels.size(0), rows),
-                "give one label per row");
+  const at::Tensor values = array.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  if (!at::isfinite(values).all().item<bool>()) {
+    throw Error(where, fmt::format("{} contains a value that is not finite in float32", name),
+                "correct its computation, or rescale it");
   }
-  const at::Tensor outside = (labels.lt(0) | labels.ge(classes)).nonzero();
-  if (outside.size(0) > 0) {
-    const auto row = outside[0][0].item<int64_t>();
-    throw Error(path,
-                fmt::format("row {} has label {}, but the head has {} classes", row,
-                            labels[row].item<int64_t>(), classes),
-                "number the classes from 0");
-  }
-  return labels.to(at::kLong);
+  return values;
 }
 
 // An Error if rounding to float32, in which scores are computed, changes a feature by more than a thousandth
@@ -86,21 +65,61 @@ void check_rounding(const std::string& path, const at::Tensor& exact, const at::
 
 }  // namespace
 
+Head make_head(const std::string& where, const at::Tensor& weight, const at::Tensor& bias) {
+  const Head head{head_part(where, "weight", weight, 2), head_part(where, "bias", bias, 1)};
+  if (head.weight.size(0) != head.bias.size(0)) {
+    throw Error(where,
+                fmt::format("weight has {} rows and bias {} values", head.weight.size(0), head.bias.size(0)),
+                "give one row and one value per class");
+  }
+  return head;
+}
+
+at::Tensor make_labels(const std::string& where, const at::Tensor& labels, int64_t rows, int64_t classes) {
+  if (labels.dim() != 1 || labels.is_floating_point() || labels.scalar_type() == at::kBool) {
+    throw Error(where, fmt::format("has {} dimensions of {}", labels.dim(), numpy_type(labels)),
+                "give one integer per training row");
+  }
+  if (labels.size(0) != rows) {
+    throw Error(where, fmt::format("has {} labels for {} training rows", labels.size(0), rows),
+                "give one label per row");
+  }
+  const at::Tensor outside = (labels.lt(0) | labels.ge(classes)).nonzero();
+  if (outside.size(0) > 0) {
+    const auto row = outside[0][0].item<int64_t>();
+    const auto label = labels[row].item<int64_t>();
+    const std::string beyond = label < 0 ? "" : fmt::format(", but the head has {} classes", classes);
+    throw Error(where, fmt::format("row {} has label {}{}", row, label, beyond), "number the classes from 0");
+  }
+  return labels.to(at::kLong);
+}
+
+at::Tensor spread_of(const at::Tensor& features) {
+  return features.to(at::promoteTypes(features.scalar_type(), at::kFloat)).std(0, false).to(at::kDouble);
+}
+
+at::Tensor make_features(const std::string& where, const at::Tensor& exact, const at::Tensor& spread) {
+  check_finite(where, exact, "remove the row or correct its source");
+  if (exact.scalar_type() != at::kDouble) return exact.to(at::kFloat);
+  const at::Tensor features = exact.to(at::kFloat);
+  check_finite(where, features, "rescale the features: scores are computed in float32");
+  if (spread.defined()) check_rounding(where, exact, spread);
+  return features;
+}
+
 FeatureData read_feature_data(const FeaturePaths& paths) {
   FeatureData data;
   data.head = read_head(paths.head);
   const int64_t width = data.head.weight.size(1);
   at::Tensor spread;
   const auto read = [&](const std::string& path) {
-    const at::Tensor exact = read_features(path, width), features = exact.to(at::kFloat);
-    check_finite(path, features, "rescale the features: scores are computed in float32");
-    if (!spread.defined())
-      spread = exact.to(at::promoteTypes(exact.scalar_type(), at::kFloat)).std(0, false).to(at::kDouble);
-    if (exact.scalar_type() == at::kDouble) check_rounding(path, exact, spread);
-    return features;
+    const at::Tensor exact = read_features(path, width);
+    if (!spread.defined()) spread = spread_of(exact);
+    return make_features(path, exact, spread);
   };
   data.train = read(paths.train);
-  data.labels = read_labels(paths.labels, data.train.size(0), data.head.weight.size(0));
+  data.labels = make_labels(paths.labels, read_array(paths.labels, "labels"), data.train.size(0),
+                            data.head.weight.size(0));
   data.id = read(paths.id);
   for (const auto& [name, path] : paths.ood) data.ood.emplace_back(name, read(path));
   return data;

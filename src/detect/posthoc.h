@@ -35,6 +35,15 @@ struct FeatureData {
 // .npz with `weight` (K×m) and `bias` (K). What is not finite or does not fit together is an Error.
 FeatureData read_feature_data(const FeaturePaths& paths);
 
+// The parts of it from arrays, which `where` names in Errors. The head is a copy.
+Head make_head(const std::string& where, const at::Tensor& weight, const at::Tensor& bias);
+at::Tensor make_labels(const std::string& where, const at::Tensor& labels, int64_t rows, int64_t classes);
+
+// Features in float32. Rounding that takes more than a small share of `spread`, which is spread_of() the
+// training features, is an Error; an undefined `spread` allows any.
+at::Tensor make_features(const std::string& where, const at::Tensor& features, const at::Tensor& spread);
+at::Tensor spread_of(const at::Tensor& features);  // standard deviations, float64 m
+
 // Fitted on the training features and the head, which is all they see. The names as in choose_scores(); what
 // cannot be fitted as in make_fitted_score().
 std::vector<std::unique_ptr<Score>> fit_scores(const std::vector<std::string>& names,

@@ -41,6 +41,23 @@ at::Tensor logits_of(const at::Tensor& features, const at::Tensor& weights) {
   return logits;
 }
 
+// One number per row instead of a look at every feature: what is not finite in a row shows in its logit.
+void check_logits(const at::Tensor& logits, const at::Tensor& pool) {
+  if (at::isfinite(logits).all().item<bool>()) return;
+  check_finite("pool", pool, "remove the row or correct its source");
+  throw Error("pool", "has features whose products with the weights exceed float32", "rescale the features");
+}
+
+// Adds the rows of one side; an Error names the side.
+void add_side(Statistics& statistics, const char* name, const at::Tensor& features,
+              const at::Tensor& targets) {
+  try {
+    statistics.add(features, targets);
+  } catch (const Error& e) {
+    throw e.within(name);
+  }
+}
+
 std::vector<int64_t> nearest_the_boundary(const at::Tensor& logits, int64_t select) {
   const at::Tensor boundary = -logits.abs();
   const float* scores = boundary.data_ptr<float>();
@@ -77,12 +94,14 @@ MinedFeatures mine_features(const at::Tensor& id, const at::Tensor& outliers, co
                             int64_t select, uint64_t seed, const PosteriorSettings& settings) {
   check_sizes(id, outliers, pool, select);
   Statistics statistics(id.size(1));
-  statistics.add(id, target_logits(settings, seed, 0, Side::kId, 0, id.size(0)));
-  statistics.add(outliers, target_logits(settings, seed, 0, Side::kOutlier, 0, outliers.size(0)));
+  add_side(statistics, "id", id, target_logits(settings, seed, 0, Side::kId, 0, id.size(0)));
+  add_side(statistics, "outliers", outliers,
+           target_logits(settings, seed, 0, Side::kOutlier, 0, outliers.size(0)));
   const Posterior posterior(statistics, settings);
   Stream stream(seed, "weights");
   const at::Tensor weights = posterior.draw(stream);
   const at::Tensor logits = logits_of(pool, weights);
+  check_logits(logits, pool);
   return {posterior, weights, logits, nearest_the_boundary(logits, select)};
 }
 

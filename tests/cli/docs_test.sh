@@ -6,7 +6,7 @@ diff <(bash "$sources/scripts/write-config-reference" "$program") "$sources/docs
   fail "docs/config.md is not what poem config --markdown prints: run make docs"
 
 # What a page shows as ```LANGUAGE FILE is a piece of the example's file, as the tests compile it.
-for example in extending.md:extending library.md:classify; do
+for example in extending.md:extending library.md:classify python.md:python; do
   mkdir "$logs/$example"
   awk -v out="$logs/$example/" '/^```[a-z]+ ./ { file = out (++count) "-" $2; next } /^```$/ { file = "" } file { print > file }' \
     "$sources/docs/${example%:*}"

@@ -1,0 +1,155 @@
+"""poem.Detector on a detector that the program trains here, against the file of scores that poem eval writes."""
+
+import csv
+import os
+import struct
+import subprocess
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+import numpy as np
+import poem
+
+SIZE = 16
+CONFIG = f"""
+data: {{train: "world:train:64", outliers: "world:outliers:64", size: {SIZE}, validation: 0.25}}
+network: {{name: wideresnet, depth: 10, width: 1}}
+mining: {{pool: 64}}
+threshold: {{tpr: 0.5}}
+train: {{epochs: 1, batch: 16, outlier_batch: 16, learning_rate: 0.01}}
+"""
+rng = np.random.default_rng(4)
+IMAGES = rng.integers(0, 256, (700, SIZE, SIZE, 3), np.uint8) // rng.integers(1, 9, (700, 1, 1, 3), np.uint8)
+
+
+def run(*arguments, folder):
+    subprocess.run(
+        [os.environ["POEM_PROGRAM"], "--quiet", *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL
+    )
+
+
+def write_bmp(path, image):
+    """24 bits per pixel, rows from the bottom up, blue first; a row of 16 pixels needs no padding."""
+    pixels = image[::-1, :, ::-1].tobytes()
+    header = struct.pack("<IiiHHIIiiII", 40, SIZE, SIZE, 1, 24, 0, len(pixels), 0, 0, 0, 0)
+    path.write_bytes(b"BM" + struct.pack("<III", 54 + len(pixels), 0, 54) + header + pixels)
+
+
+class Detector(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = Path(temporary.name)
+        (cls.folder / "tiny.yaml").write_text(CONFIG)
+        run("train", "tiny.yaml", "--out", "run", folder=cls.folder)
+        cls.detector = poem.Detector.load(cls.folder / "run" / "detector.safetensors")
+        cls.predictions = cls.detector.predict(IMAGES)
+
+    def test_says_what_it_is(self):
+        self.assertEqual(self.detector.class_names, "car boat house tree fish mug key mushroom".split())
+        self.assertEqual((self.detector.size, self.detector.score), (SIZE, "energy"))
+        self.assertIn("8 classes", repr(self.detector))
+
+    def test_predicts_what_poem_eval_scores(self):
+        np.save(self.folder / "images.npy", IMAGES)
+        run("eval", "run", "--id=images.npy", "--ood=same=images.npy", "--out=results", folder=self.folder)
+        with open(self.folder / "results" / "scores.csv") as file:
+            rows = [row for row in csv.DictReader(file) if row["set"] == "id"]
+        p = self.predictions
+        np.testing.assert_allclose(p["score"], [float(row["energy"]) for row in rows], rtol=1e-6)
+        self.assertEqual([self.detector.class_names[c] for c in p["class"]], [row["predicted"] for row in rows])
+        np.testing.assert_array_equal(p["known"], [row["verdict"] == "known" for row in rows])
+
+    def test_fields_fit_together(self):
+        p = self.predictions
+        self.assertEqual(p.dtype.names, ("class", "known", "probability", "score", "threshold"))
+        self.assertEqual(p.shape, (len(IMAGES),))
+        np.testing.assert_array_equal(p["known"], p["score"].astype(float) >= self.detector.threshold)
+        np.testing.assert_array_equal(p["threshold"], self.detector.threshold)
+        self.assertTrue(((p["probability"] >= 1 / 8) & (p["probability"] <= 1)).all())
+        self.assertTrue(0 < p["known"].mean() < 1)  # the test compares something
+
+    def test_channels_first_orders_and_strides_change_nothing(self):
+        images, expected = IMAGES[:40], self.predictions[:40]
+        for same in [
+            images.transpose(0, 3, 1, 2),
+            np.ascontiguousarray(images.transpose(0, 3, 1, 2)),
+            np.asfortranarray(images),
+            np.repeat(images, 2, axis=0)[::2],
+            list(images),
+        ]:
+            found = self.detector.predict(same)
+            np.testing.assert_array_equal(found["class"], expected["class"])
+            np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-4, atol=1e-5)
+
+    def test_reads_files(self):
+        paths = [self.folder / f"{i}.bmp" for i in range(5)]
+        for path, image in zip(paths, IMAGES):
+            write_bmp(path, image)
+        for given in [paths, [str(path) for path in paths], tuple(paths)]:
+            np.testing.assert_allclose(
+                self.detector.predict(given)["score"], self.predictions["score"][:5], rtol=1e-4, atol=1e-5
+            )
+        self.assertEqual(self.detector.predict(paths[2])["class"], self.predictions["class"][2])
+        self.assertEqual(len(self.detector.predict([])), 0)
+        self.assertEqual(len(self.detector.predict(IMAGES[:0])), 0)
+
+    def test_resizes_other_sizes(self):
+        large = IMAGES[:5].repeat(2, axis=1).repeat(2, axis=2)
+        np.testing.assert_allclose(
+            self.detector.predict(large)["score"], self.predictions["score"][:5], rtol=1e-3, atol=1e-3
+        )
+
+    def test_several_threads_may_share_one(self):
+        found = []
+        work = lambda: found.append(self.detector.predict(IMAGES[:40])["score"])
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(found), 4)
+        for scores in found:
+            np.testing.assert_allclose(scores, self.predictions["score"][:40], rtol=1e-4, atol=1e-5)
+
+    def test_refuses_what_are_not_images(self):
+        broken, text = self.folder / "broken.bmp", self.folder / "text.txt"
+        broken.write_bytes(b"BM123")
+        text.write_text("no image")
+        for bad, words in [
+            (IMAGES.astype(np.float32), "images: has shape 700×16×16×3 of float32 .*uint8"),
+            (IMAGES.astype(np.int64), "of int64"),
+            (IMAGES[0], "images: has shape 16×16×3 .*images × height × width × 3"),
+            (IMAGES[..., :1], "images: has shape 700×16×16×1"),
+            (IMAGES[:2, :0], "images: has shape 2×0×16×3"),
+            (IMAGES[:, :3], "images: has shape 700×3×16×3"),
+            (None, "images: has shape .* of object"),
+            (self.folder / "nowhere.png", "nowhere.png"),
+            ([broken], "broken.bmp"),
+            ([text], "text.txt"),
+            (["world:test:3"], "world:test:3: contains 3 images"),
+        ]:
+            with self.assertRaisesRegex(poem.Error, words):
+                self.detector.predict(bad)
+
+    def test_refuses_what_is_no_detector(self):
+        for path in [self.folder / "nowhere", self.folder / "tiny.yaml", self.folder]:
+            with self.assertRaises(poem.Error) as raised:
+                poem.Detector.load(path)
+            self.assertEqual(raised.exception.where, str(path))
+        with self.assertRaisesRegex(poem.Error, "n\udce4me"):  # a name that is not UTF-8
+            poem.Detector.load(os.fsdecode(b"n\xe4me"))
+
+    def test_without_a_threshold_it_does_not_predict(self):
+        run("train", "tiny.yaml", "--out=open", "--set", "data.validation=0", folder=self.folder)
+        detector = poem.Detector.load(str(self.folder / "open" / "detector.safetensors"))
+        self.assertIsNone(detector.threshold)
+        with self.assertRaisesRegex(poem.Error, "has no threshold"):
+            detector.predict(IMAGES)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,139 @@
+"""The package as a whole: errors, types, PyTorch in the same process, the examples."""
+
+import os
+import pickle
+import site
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import poem
+
+SOURCES = Path(__file__).resolve().parents[2]
+
+
+def python(*arguments, cwd=None):
+    """What Python prints, given these arguments; a failure shows all of it."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments}: exit code {done.returncode}: {done.stdout}")
+    return done.stdout
+
+
+class Errors(unittest.TestCase):
+    def test_have_parts(self):
+        with self.assertRaises(ValueError) as raised:
+            poem.metrics.fpr95([], [1.0])
+        error = raised.exception
+        self.assertIsInstance(error, poem.Error)
+        self.assertEqual(str(error), f"{error.where}: {error.problem} ({error.remedy})")
+        self.assertEqual(error.problem, "there are no scores")
+        self.assertEqual(str(poem.Error("a", "b")), "a: b")
+
+    def test_travel_between_processes(self):
+        error = pickle.loads(pickle.dumps(poem.Error("pool", "is empty", "give rows")))
+        self.assertEqual((error.where, error.problem, error.remedy), ("pool", "is empty", "give rows"))
+
+
+class Package(unittest.TestCase):
+    def test_version_is_that_of_the_program(self):
+        printed = subprocess.run([os.environ["POEM_PROGRAM"], "--version"], check=True, capture_output=True, text=True)
+        self.assertIn(poem.__version__, printed.stdout)
+
+    def test_everything_is_described(self):
+        for name, part in [(n, getattr(m, n)) for m in (poem, poem.metrics) for n in m.__all__]:
+            self.assertTrue(part.__doc__, name)
+            for member in vars(part) if isinstance(part, type) else []:
+                if not member.startswith("_"):
+                    self.assertTrue(getattr(part, member).__doc__, f"{name}.{member}")
+
+    def test_stubs_name_what_there_is_and_the_example_keeps_to_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Of a class of pybind11, only what is in it can be compared.
+            (Path(folder) / "allowed").write_text(r"poem\.(_core\.|metrics\.)?[A-Z][A-Za-z]*(\.__init__)?")
+            python("-m", "mypy.stubtest", "--allowlist=allowed", "--ignore-unused-allowlist", "poem", cwd=folder)
+            example = str(SOURCES / "examples/python/evaluate_features.py")
+            python("-m", "mypy", "--cache-dir", folder, "--strict", example)
+
+    def test_shares_a_process_with_pytorch(self):
+        work = """
+z = torch.randn(50, 6)
+rows = poem.mine(z, z + 1, z, 5).chosen
+assert z[rows].shape == (5, 6)
+try:
+    poem.mine(z, z + 1, z, 99)
+except poem.Error as error:
+    assert error.where == "selection"
+try:
+    torch.zeros(2) + torch.zeros(3)
+except RuntimeError as error:
+    assert "size of tensor" in str(error), error
+try:
+    poem.mine(z, z + 1, z.clone().requires_grad_(), 5)
+except RuntimeError as error:
+    assert "detach" in str(error)
+"""
+        python("-c", "import torch, poem" + work)
+        python("-c", "import poem, torch" + work)
+
+    def test_pytorch_is_not_needed(self):
+        python("-c", "import sys, poem; assert 'torch' not in sys.modules")
+
+    def test_is_installed_where_python_looks(self):
+        build = Path(os.environ["POEM_PROGRAM"]).parent
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(
+                ["cmake", "--install", build, "--component", "python"],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "DESTDIR": folder},
+            )
+            found = list(Path(folder).rglob("poem/__init__.py"))
+            self.assertEqual(len(found), 1)
+            installed = found[0].parents[1]
+            self.assertIn(f"/{installed.relative_to(folder)}", [*sys.path, site.getusersitepackages()])
+            self.assertEqual(
+                sorted(path.name for path in (installed / "poem").iterdir()),
+                sorted(path.name for path in Path(poem.__file__).parent.iterdir() if path.name != "__pycache__"),
+            )
+            python("-c", f"import sys; sys.path.insert(0, {str(installed)!r}); import poem; print(poem.__file__)")
+
+
+class Examples(unittest.TestCase):
+    def test_mining_loop_learns(self):
+        lines = python(str(SOURCES / "examples/python/mining_loop.py"), "4").splitlines()
+        self.assertEqual(len(lines), 4)
+        fpr95 = [float(line.split()[-1].rstrip("%")) for line in lines]
+        self.assertLess(fpr95[-1], fpr95[0])
+
+    def test_features_are_evaluated(self):
+        rng = np.random.default_rng(5)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "ood").mkdir()
+            labels = np.arange(200) % 3
+            centres = 4 * np.eye(3, 8)
+            arrays = {
+                "train": centres[labels] + rng.random((200, 8)),
+                "labels": labels,
+                "weight": centres / 4,
+                "bias": np.zeros(3),
+                "id": centres[labels] + rng.random((200, 8)),
+                "ood/near": rng.random((50, 8)) + 1,
+                "ood/far": rng.random((50, 8)),
+            }
+            for path, array in arrays.items():
+                np.save(folder / f"{path}.npy", array)
+            lines = python(str(SOURCES / "examples/python/evaluate_features.py"), name).splitlines()
+        self.assertEqual(len(lines), 1 + 14 * 2)
+        knn = next(line.split() for line in lines if line.startswith("knn") and "near" in line)
+        self.assertEqual(knn[2:], ["0.00%", "100.00%", "100.00%", "100.00%"])  # they lie apart
+
+
+if __name__ == "__main__":
+    unittest.main()
