@@ -45,6 +45,9 @@ struct Detector {
   at::Tensor logits(const ImageSet& images) const;
   at::Tensor scores(const ImageSet& images) const;
 
+  // What the network computes from pixels (n×C×size×size on its device). It must be in eval mode.
+  Batch forward(const at::Tensor& pixels) const;
+
   // Calls use(batch) for one block of images after the other, with a single forward pass and without
   // gradients.
   void for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const;

@@ -161,15 +161,18 @@ void check_score_fits(const Detector& detector, const std::string& path) {
 
 }  // namespace
 
+Batch Detector::forward(const at::Tensor& pixels) const {
+  const int64_t classes = network->classifies() ? static_cast<int64_t>(class_names.size()) : 0;
+  const at::Tensor features = network->features(pixels), outputs = network->logits(features).cpu();
+  return {outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes),
+          features.narrow(1, 0, network->feature_count()).cpu(), pixels, network.get()};
+}
+
 void Detector::for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const {
   const at::NoGradGuard no_grad;
   network->train(false);
-  const int64_t classes = network->classifies() ? static_cast<int64_t>(class_names.size()) : 0;
-  for_each_block(images, size, network->parameters().front().second.device(), [&](const at::Tensor& pixels) {
-    const at::Tensor features = network->features(pixels), outputs = network->logits(features).cpu();
-    use({outputs.narrow(1, 0, classes), outputs.narrow(1, classes, outputs.size(1) - classes),
-         features.narrow(1, 0, network->feature_count()).cpu(), pixels, network.get()});
-  });
+  for_each_block(images, size, network->parameters().front().second.device(),
+                 [&](const at::Tensor& pixels) { use(forward(pixels)); });
 }
 
 at::Tensor Detector::logits(const ImageSet& images) const {
