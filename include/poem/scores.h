@@ -67,6 +67,10 @@ class Score {
   virtual void fit(const Training&) {}                          // may throw Unfit
   virtual at::Tensor operator()(const Batch& batch) const = 0;  // float32, n
 
+  // The same scores by LibTorch's operators alone, which `poem export` can record. Override it if operator()
+  // works on the numbers themselves, or on blocks of the batch.
+  virtual at::Tensor formula(const Batch& batch) const { return (*this)(batch); }
+
   // Writes what fit() found to a detector's file and reads it, each tensor of state() as `prefix` + its name.
   void store(TensorFile& file, const std::string& prefix);
   virtual void load(const TensorFile& file, const std::string& prefix);

@@ -33,6 +33,7 @@ void add_config(CLI::App& app);
 void add_data(CLI::App& app);
 void add_demo(CLI::App& app, const CommonOptions& common);
 void add_eval(CLI::App& app, const CommonOptions& common);
+void add_export(CLI::App& app);
 void add_features(CLI::App& app, const CommonOptions& common);
 void add_info(CLI::App& app);
 void add_metrics(CLI::App& app);

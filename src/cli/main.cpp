@@ -77,6 +77,7 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_features(app, common);
   poem::add_posthoc(app);
   poem::add_metrics(app);
+  poem::add_export(app);
   group("Judge");
   poem::add_study(app, common);
   poem::add_toy(app, common);

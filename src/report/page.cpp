@@ -12,7 +12,8 @@ namespace {
 
 // The browser may fetch nothing, whatever a name in the data contains.
 constexpr const char* kPolicy =
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
+    "default-src 'none'; script-src 'unsafe-inline'{}; style-src 'unsafe-inline'; img-src data:";
+constexpr const char* kWasm = " 'wasm-unsafe-eval' blob:; connect-src blob:";
 
 }  // namespace
 
@@ -55,8 +56,8 @@ std::string Page::html() const {
       "here.</p></noscript>\n"
       "{}</main>\n<script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{}</script>\n"
       "</body>\n</html>\n",
-      version(), kPolicy, escape_html(title_), asset("report.css"), escape_html(title_),
-      escape_html(subtitle_), links, body, script_json(pieces_), script);
+      version(), fmt::format(kPolicy, wasm_ ? kWasm : ""), escape_html(title_), asset("report.css"),
+      escape_html(title_), escape_html(subtitle_), links, body, script_json(pieces_), script);
 }
 
 std::string script_json(const nlohmann::json& json) {

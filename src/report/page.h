@@ -23,6 +23,8 @@ class Page {
   void section(const std::string& title);
   void add(const std::string& html);       // to the last section
   void draw(const nlohmann::json& piece);  // a plot or control: {"kind": …} and the data of that kind
+  // Lets the page's script run WebAssembly, and scripts that the page contains as data.
+  void run_wasm() { wasm_ = true; }
   void details(const std::string& summary, const std::string& html);  // hidden until it is opened
 
   std::string html() const;
@@ -34,6 +36,7 @@ class Page {
   std::string title_, subtitle_;
   std::vector<std::string> scripts_;
   std::vector<Section> sections_;
+  bool wasm_ = false;
   nlohmann::json pieces_ = nlohmann::json::array();
 };
 

@@ -14,6 +14,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/protobuf.h"
 #include "poem/error.h"
 
 namespace poem {
@@ -29,24 +30,12 @@ constexpr std::string_view kName = "events.out.tfevents.";  // by which TensorBo
 enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
 enum SummaryField { kValue = 1 };
 enum ValueField { kTag = 1, kSimpleValue = 2 };
-enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 template <class T>
 std::string little_endian(T value) {  // of every machine poem runs on
   std::string bytes(sizeof value, '\0');
   std::memcpy(bytes.data(), &value, sizeof value);
   return bytes;
-}
-
-std::string varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
-}
-
-std::string field(int number, WireType type, const std::string& bytes) {
-  return varint(static_cast<uint64_t>(number << 3 | type)) + (type == kBytes ? varint(bytes.size()) : "") +
-         bytes;
 }
 
 std::string record(const std::string& bytes) {
@@ -58,10 +47,8 @@ std::string record(const std::string& bytes) {
   return length + masked(length) + bytes + masked(bytes);
 }
 
-std::string value(const std::string& tag, double number) {
-  return field(
-      kValue, kBytes,
-      field(kTag, kBytes, tag) + field(kSimpleValue, kFixed32, little_endian(static_cast<float>(number))));
+Message value(const std::string& tag, double number) {
+  return Message().add(kTag, tag).add(kSimpleValue, static_cast<float>(number));
 }
 
 // The part of a tag before its first / is the group that TensorBoard shows it in.
@@ -78,8 +65,8 @@ std::string tag_of(const std::string& key) {
 }
 
 // Every number in `figures`, members of members as TAG/NAME; lists are of members with a "name".
-void add_values(const std::string& tag, const ordered_json& figures, std::string& summary) {
-  if (figures.is_number()) summary += value(tag, figures.get<double>());
+void add_values(const std::string& tag, const ordered_json& figures, Message& summary) {
+  if (figures.is_number()) summary.add(kValue, value(tag, figures.get<double>()));
   if (figures.is_array()) {
     for (const ordered_json& entry : figures)
       add_values(tag + "/" + entry.at("name").get<std::string>(), entry, summary);
@@ -90,20 +77,18 @@ void add_values(const std::string& tag, const ordered_json& figures, std::string
   }
 }
 
-std::string event(double wall_time, int64_t epoch, const std::string& summary) {
-  return record(field(kWallTime, kFixed64, little_endian(wall_time)) +
-                field(kStep, kVarint, varint(static_cast<uint64_t>(epoch))) +
-                field(kSummary, kBytes, summary));
+std::string event(double wall_time, int64_t epoch, const Message& summary) {
+  return record(Message().add(kWallTime, wall_time).add(kStep, epoch).add(kSummary, summary).bytes());
 }
 
 // Results come after the epoch's other figures, in an event of their own, as they do in time.
 std::string events_of(const ordered_json& line, double wall_time) {
   const auto epoch = line.at("epoch").get<int64_t>();
-  std::string figures, results;
+  Message figures, results;
   for (const auto& [key, member] : line.items()) {
     if (key != "epoch") add_values(tag_of(key), member, key == "results" ? results : figures);
   }
-  return event(wall_time, epoch, figures) + (results.empty() ? "" : event(wall_time, epoch, results));
+  return event(wall_time, epoch, figures) + (results.bytes().empty() ? "" : event(wall_time, epoch, results));
 }
 
 double seconds_of(const ordered_json& line) {
@@ -158,8 +143,7 @@ uint32_t crc32c(std::string_view bytes) {
 
 std::string encode_events(const std::string& metrics, int64_t start) {
   auto wall_time = static_cast<double>(start);
-  std::string bytes = record(field(kWallTime, kFixed64, little_endian(wall_time)) +
-                             field(kFileVersion, kBytes, "brain.Event:2"));
+  std::string bytes = record(Message().add(kWallTime, wall_time).add(kFileVersion, "brain.Event:2").bytes());
   std::istringstream text(metrics);
   for (std::string line; std::getline(text, line);) {
     const ordered_json figures = ordered_json::parse(line);

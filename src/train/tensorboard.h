@@ -3,8 +3,7 @@
 //   write_events("runs/first", read_file("runs/first/metrics.jsonl"));   // tensorboard --logdir runs
 //
 // The format is TFRecord (length, masked CRC-32C of it, bytes, masked CRC-32C of them) around the protobuf
-// message Event. Four fields of it are all that scalars need: they are encoded here, which spares a
-// dependency.
+// message Event, of which scalars need four fields.
 #pragma once
 #include <cstdint>
 #include <string>

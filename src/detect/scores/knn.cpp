@@ -84,6 +84,15 @@ class Knn : public Score {
     return scores;
   }
 
+  // The same with the whole matrix of distances.
+  at::Tensor formula(const Batch& batch) const override {
+    const at::Tensor query = normalised(batch.features);
+    const int64_t k = std::clamp<int64_t>(known_.size(0), 1, kNeighbours);
+    const at::Tensor apart = at::addmm(known_.square().sum(1), query, known_.t(), 1, -2);
+    const at::Tensor nearest = std::get<0>(apart.topk(k, 1, /*largest=*/false)).narrow(1, k - 1, 1);
+    return -(query.square().sum(1) + nearest.squeeze(1)).clamp_min(0).sqrt();
+  }
+
  private:
   static at::Device device_of(const Batch& batch) {
     return batch.network == nullptr ? at::kCPU : batch.network->parameters().front().second.device();

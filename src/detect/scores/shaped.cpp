@@ -73,7 +73,7 @@ class Scaled : public Shaped {
     const at::Tensor large = h * (h >= row_percentiles(h, percent_).unsqueeze(1));
     const at::Tensor sum = large.sum(1, true);
     // A row of zeros stays as it is.
-    const at::Tensor ratio = at::where(sum == 0, at::zeros_like(sum), h.sum(1, true) / sum);
+    const at::Tensor ratio = (h.sum(1, true) / sum).masked_fill(sum == 0, 0);
     return (prune_ ? large : h) * ratio.exp();
   }
 
