@@ -84,6 +84,30 @@ TEST(StudyReport, DifferencesArePairedWithTIntervals) {
   EXPECT_NEAR(piece.at("high")[0].get<double>(), 50 + half, 1e-4);
 }
 
+TEST(StudyReport, AmountsAsSettingsGiveALine) {
+  std::vector<CellResult> cells;
+  for (size_t setting = 0; setting < 3; ++setting) {
+    for (int64_t seed = 0; seed < 2; ++seed) {
+      cells.push_back(
+          cell(0, seed, 0.1 * static_cast<double>(setting + 1) + 0.02 * static_cast<double>(seed)));
+      cells.back().setting = setting;
+    }
+  }
+  StudyRecord record = record_of(cells);
+  record.study.settings = {{"33 % photos", {}}, {"4 % photos", {}}, {"100 % photos", {}}};
+  const std::string html = study_report(record);
+  EXPECT_TRUE(has(html, "By setting"));
+  const json piece = piece_of(html, "lines");  // the first of the page: there are no curves
+  EXPECT_EQ(piece.at("x").at("label"), "% photos");
+  ASSERT_EQ(piece.at("series").size(), 1u);  // B has no figures
+  EXPECT_EQ(piece.at("series")[0].at("x"), json({4.0, 33.0, 100.0}));
+  EXPECT_NEAR(piece.at("series")[0].at("y")[0].get<double>(), 21, 1e-9);
+  EXPECT_NEAR(piece.at("series")[0].at("low")[1].get<double>(), 11 - std::sqrt(2.0), 1e-9);
+
+  record.study.settings[2].name = "all photos";
+  EXPECT_FALSE(has(study_report(record), "By setting"));
+}
+
 TEST(StudyReport, OneSeedHasNoInterval) {
   StudyRecord record = record_of({cell(0, 0, 0.1), cell(1, 0, 0.2)});
   record.study.seeds = {0};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "core/file.h"
 #include "core/text.h"
@@ -54,6 +55,18 @@ std::vector<std::string> names_of(const Study& study, const std::vector<size_t>&
 
 Summary summary_of(const StudyRecord& record, size_t setting, size_t method) {
   return summarise(record.results.cells, setting, method, fpr95());
+}
+
+// A point of a line with its band.
+void add_point(json& series, double x, const Summary& summary) {
+  const auto edge = [&](double side) {
+    return summary.deviation ? json(std::clamp(*summary.mean + side * *summary.deviation, 0.0, 100.0))
+                             : json(nullptr);
+  };
+  series["x"].push_back(x);
+  series["y"].push_back(*summary.mean);
+  series["low"].push_back(edge(-1));
+  series["high"].push_back(edge(1));
 }
 
 // How the best method compares with every other, over the seeds that both have.
@@ -206,6 +219,49 @@ void add_table(Page& page, const StudyRecord& record) {
     const Table sets = sets_of(record, setting);
     if (sets.columns.size() > 1) page.details(sets.caption, html_table(sets));
   }
+}
+
+// The number that a setting's name begins with, "8 % photos".
+std::optional<double> leading_number(const std::string& name) {
+  const size_t end = std::min(name.find_first_not_of("0123456789."), name.size());
+  return parse_number<double>(name.substr(0, end));
+}
+
+// FPR95 against the settings, for studies whose settings are amounts of one thing: "4 % photos", "8 %
+// photos", … Empty for all others.
+json settings_piece(const StudyRecord& record) {
+  const Study& study = record.study;
+  std::map<double, size_t> settings;
+  for (size_t i = 0; i < study.settings.size(); ++i) {
+    const auto amount = leading_number(study.settings[i].name);
+    if (!amount || !settings.emplace(*amount, i).second) return {};
+  }
+  if (settings.size() < 3) return {};
+  json series = json::array();
+  for (size_t method = 0; method < study.methods.size(); ++method) {
+    json one = {{"label", study.methods[method].name}};
+    for (const auto& [amount, setting] : settings) {
+      const Summary summary = summary_of(record, setting, method);
+      if (summary.mean) add_point(one, amount, summary);
+    }
+    if (one.contains("x")) series.push_back(std::move(one));
+  }
+  if (series.empty()) return {};
+  const std::string& name = study.settings[settings.begin()->second].name;
+  const size_t words = std::min(name.find_first_not_of("0123456789. "), name.size());
+  return {{"kind", "lines"},
+          {"title", "FPR95 by setting"},
+          {"x", {{"label", name.substr(words)}, {"log", settings.begin()->first > 0}}},
+          {"y", {{"label", "FPR95 (%)"}}},
+          {"series", series}};
+}
+
+void add_settings(Page& page, const StudyRecord& record) {
+  const json piece = settings_piece(record);
+  if (piece.is_null()) return;
+  page.section("By setting");
+  page.draw({{"kind", "grid"}, {"pieces", {piece}}});
+  page.add(html_paragraph("Means over seeds, with bands of one standard deviation to each side.", "quiet"));
 }
 
 void add_curves(Page& page, const StudyRecord& record) {
@@ -361,17 +417,8 @@ json curve_series(const StudyRecord& record, size_t setting) {
     }
     if (by_epoch.empty()) continue;
     json one = {{"label", record.study.methods[method].name}};
-    for (const auto& [epoch, values] : by_epoch) {
-      const Summary summary = summarise(values);
-      const auto edge = [&](double side) {
-        return summary.deviation ? json(std::clamp(*summary.mean + side * *summary.deviation, 0.0, 100.0))
-                                 : json(nullptr);
-      };
-      one["x"].push_back(epoch);
-      one["y"].push_back(*summary.mean);
-      one["low"].push_back(edge(-1));
-      one["high"].push_back(edge(1));
-    }
+    for (const auto& [epoch, values] : by_epoch)
+      add_point(one, static_cast<double>(epoch), summarise(values));
     series.push_back(std::move(one));
   }
   return series;
@@ -387,6 +434,7 @@ std::string study_report(const StudyRecord& record, const std::string& file) {
   add_verdict(page, record);
   add_missing(page, record);
   add_table(page, record);
+  add_settings(page, record);
   add_curves(page, record);
   add_differences(page, record);
   add_times(page, record);
