@@ -33,6 +33,7 @@ void add_mine(CLI::App& app);
 void add_pack(CLI::App& app);
 void add_posthoc(CLI::App& app);
 void add_report(CLI::App& app);
+void add_serve(CLI::App& app, const CommonOptions& common);
 void add_study(CLI::App& app, const CommonOptions& common);
 void add_theory(CLI::App& app);
 void add_toy(CLI::App& app, const CommonOptions& common);
