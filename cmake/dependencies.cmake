@@ -38,7 +38,8 @@ target_link_libraries(poem_dependencies INTERFACE stdc++ fmt::fmt spdlog::spdlog
                       Threads::Threads OpenMP::OpenMP_CXX)  # nlohmann's library has nothing to link
 
 # Optional: cblas (dsyrk for the posterior's statistics), matio (SVHN's .mat), libarchive (zip, tar), libwebp
-# (WebP; its part for containers brings the decoder along), libcurl (poem data fetch), libcrypto (checksums).
+# (WebP; its part for containers brings the decoder along), libcurl (poem data fetch), libcrypto (checksums),
+# cpp-httplib (poem serve).
 function(poem_optional feature what)
   if(PkgConfig_FOUND)
     pkg_search_module(${feature} QUIET IMPORTED_TARGET ${ARGN})
@@ -56,3 +57,4 @@ poem_optional(ARCHIVE "zip and tar archives cannot be read" libarchive)
 poem_optional(WEBP "WebP images cannot be read" libwebpdemux)
 poem_optional(CURL "poem data fetch cannot download" libcurl)
 poem_optional(CRYPTO "checksums of data sets are not compared" libcrypto)
+poem_optional(HTTPLIB "poem serve cannot listen" cpp-httplib)

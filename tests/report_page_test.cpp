@@ -26,8 +26,17 @@ TEST(Base64, MatchesTheVectorsOfRfc4648) {
                                                          {"foob", "Zm9vYg=="},
                                                          {"fooba", "Zm9vYmE="},
                                                          {"foobar", "Zm9vYmFy"}};
-  for (const auto& [bytes, text] : vectors) EXPECT_EQ(base64(bytes), text);
+  for (const auto& [bytes, text] : vectors) {
+    EXPECT_EQ(base64(bytes), text);
+    EXPECT_EQ(from_base64(text), bytes);
+  }
   EXPECT_EQ(base64({"\0\xff\xfe", 3}), "AP/+");
+  EXPECT_EQ(from_base64("AP/+"), std::string("\0\xff\xfe", 3));
+}
+
+TEST(Base64, RefusesWhatIsNotBase64) {
+  for (const char* text : {"Z", "Zg", "Zg=", "Zg==Zg==", "=Zg=", "Zm9v\n", "Zm9*", "Zh==", "====", "Zm 9v"})
+    EXPECT_EQ(from_base64(text), std::nullopt) << text;
 }
 
 TEST(Html, NothingOfATextIsMarkup) {

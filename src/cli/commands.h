@@ -42,6 +42,7 @@ void add_pack(CLI::App& app);
 void add_posthoc(CLI::App& app);
 void add_predict(CLI::App& app, const CommonOptions& common);
 void add_report(CLI::App& app);
+void add_serve(CLI::App& app, const CommonOptions& common);
 void add_study(CLI::App& app, const CommonOptions& common);
 void add_theory(CLI::App& app);
 void add_toy(CLI::App& app, const CommonOptions& common);

@@ -78,6 +78,7 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_posthoc(app);
   poem::add_metrics(app);
   poem::add_export(app);
+  poem::add_serve(app, common);
   group("Judge");
   poem::add_study(app, common);
   poem::add_toy(app, common);

@@ -1,0 +1,167 @@
+#include "serve/service.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base64.h"
+#include "poem/error.h"
+#include "poem/read.h"
+#include "poem/version.h"
+
+namespace poem {
+namespace {
+
+using nlohmann::json;
+
+// Names come from the clients and may be any bytes.
+std::string to_text(const json& document) {
+  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+// Upper bounds for the scores: quantiles of what the detector gave to held-out ID images, so that drift of
+// the ID images shows as well as more unknown ones.
+std::vector<double> score_buckets(const Detector& detector) {
+  const std::vector<float>& scores = detector.held_out;
+  std::set<double> bounds = {*detector.threshold};
+  if (!scores.empty()) {
+    for (const double share : {0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9})
+      bounds.insert(scores[static_cast<size_t>(share * static_cast<double>(scores.size() - 1))]);
+  }
+  return {bounds.begin(), bounds.end()};
+}
+
+struct Histogram {
+  double low = 0, high = 0;
+  std::vector<int64_t> counts;
+};
+
+Histogram histogram(const std::vector<float>& ascending) {
+  constexpr int kBins = 40;
+  if (ascending.empty()) return {};
+  Histogram h{ascending.front(), ascending.back(), std::vector<int64_t>(kBins)};
+  const double width = std::max(h.high - h.low, 1e-9);
+  for (const float score : ascending)
+    ++h.counts[std::min(kBins - 1, static_cast<int>(kBins * (score - h.low) / width))];
+  return h;
+}
+
+}  // namespace
+
+Answer problem(int status, const std::string& text) { return {status, to_text(json{{"error", text}})}; }
+
+Service::Service(std::string path, at::Device device, const Batcher::Limits& limits)
+    : path_(std::move(path)), device_(device), detector_(load()), batcher_(limits) {
+  metrics_.set_score_buckets(score_buckets(*detector_));
+}
+
+std::shared_ptr<const Detector> Service::load() const {
+  auto detector = std::make_shared<Detector>(Detector::load(path_));
+  if (!detector->threshold)
+    throw Error(path_, "has no threshold, so it cannot call an image unknown",
+                "give it one with poem calibrate");
+  detector->network->to(device_);
+  return detector;
+}
+
+void Service::reload() {
+  std::shared_ptr<const Detector> detector = load();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  detector_ = std::move(detector);
+  metrics_.set_score_buckets(score_buckets(*detector_));
+}
+
+std::shared_ptr<const Detector> Service::current() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return detector_;
+}
+
+json Service::result(const Detector& detector, const Verdict& verdict) {
+  metrics_.add_verdict(verdict.known ? "known" : verdict.unsure ? "unsure" : "unknown", verdict.score);
+  json result = {{"verdict", detector.word(verdict)},
+                 {"score", number(verdict.score)},
+                 {"threshold", *detector.threshold},
+                 {"probability", number(verdict.probability)},
+                 {"p_value", number(verdict.p_value)}};
+  result["class"] = verdict.label >= 0 ? json(detector.class_names[verdict.label]) : json(nullptr);
+  return result;
+}
+
+Answer Service::predict(const std::vector<Upload>& uploads) {
+  if (stopping_) return problem(503, "the service is stopping; try again");
+  if (uploads.empty()) return problem(400, "there is no image in the request");
+  const std::shared_ptr<const Detector> detector = current();
+  std::vector<json> results;
+  std::vector<at::Tensor> images;
+  for (const Upload& upload : uploads) {
+    results.push_back({{"name", upload.name}});
+    try {
+      images.push_back(read_image(upload.name, upload.bytes, detector->size));
+    } catch (const Error& error) {
+      metrics_.add_unreadable();
+      results.back()["error"] = error.problem();
+    }
+  }
+  if (!images.empty()) {
+    auto verdicts = batcher_.submit(detector, at::stack(images));
+    if (!verdicts) return problem(429, "too many images are waiting; try again");
+    auto next = results.begin();
+    for (const Verdict& verdict : verdicts->get()) {
+      while (next->contains("error")) ++next;
+      next++->update(result(*detector, verdict));
+    }
+  }
+  return {images.empty() ? 422 : 200, to_text(json{{"results", results}})};
+}
+
+Answer Service::predict_json(const std::string& body) {
+  const char* kForm = R"(the body must be {"images": [{"name": "photo.jpg", "data": "base64 of the file"}]})";
+  const json document = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object() || document.size() != 1 || !document.contains("images") ||
+      !document["images"].is_array())
+    return problem(400, kForm);
+  std::vector<Upload> uploads;
+  for (const json& image : document["images"]) {
+    if (!image.is_object() || !image.contains("data") || !image["data"].is_string())
+      return problem(400, kForm);
+    for (const auto& [field, value] : image.items()) {
+      if (field != "name" && field != "data")
+        return problem(400, fmt::format("unknown field '{}': {}", field, kForm));
+    }
+    const std::string name = image.contains("name") && image["name"].is_string()
+                                 ? image["name"].get<std::string>()
+                                 : fmt::format("image {}", uploads.size());
+    auto bytes = from_base64(image["data"].get<std::string>());
+    if (!bytes) return problem(400, fmt::format("{}: 'data' is not base64", name));
+    uploads.push_back({name, std::move(*bytes)});
+  }
+  return predict(uploads);
+}
+
+std::string Service::model() const {
+  const std::shared_ptr<const Detector> detector = current();
+  const Histogram scores = histogram(detector->held_out);
+  json model = {{"classes", detector->class_names},
+                {"size", detector->size},
+                {"threshold", *detector->threshold},
+                {"score", detector->score->name()},
+                {"version", version()},
+                {"held_out", {{"low", scores.low}, {"high", scores.high}, {"counts", scores.counts}}}};
+  if (detector->unsure) model["unsure_threshold"] = detector->unsure->threshold;
+  if (detector->calibration) model["calibration"] = to_text(*detector->calibration);
+  return to_text(model);
+}
+
+std::string Service::metrics_text() const {
+  return metrics_.text({{"poem_queue_images", static_cast<double>(batcher_.waiting())},
+                        {"poem_batches", static_cast<double>(batcher_.batches())}});
+}
+
+}  // namespace poem

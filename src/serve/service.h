@@ -1,0 +1,72 @@
+// A detector that answers requests, whatever brings them: the HTTP server in serve/server.h, or a test.
+//
+//   Service service("runs/mine/detector.safetensors", device, {});
+//   const Answer answer = service.predict({{"photo.jpg", bytes}});
+//   answer.status;   // 200
+//   answer.body;     // {"results": [{"name": "photo.jpg", "verdict": "cat", …}]}
+//
+// All calls may come from any number of threads.
+#pragma once
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "poem/detector.h"
+#include "serve/batcher.h"
+#include "serve/service_metrics.h"
+
+namespace poem {
+
+struct Upload {
+  std::string name, bytes;  // an image file
+};
+
+struct Answer {
+  int status;
+  std::string body;  // JSON
+};
+
+class Service {
+ public:
+  // Throws what Detector::load() throws, and an Error for a detector without a threshold.
+  Service(std::string path, at::Device device, const Batcher::Limits& limits);
+
+  // Loads the detector again. Requests that have begun are answered by the one before; if it cannot be
+  // loaded, that one stays and the Error is thrown.
+  void reload();
+
+  // One result per image: 200. An image that cannot be decoded is a result with an error; if no image can be,
+  // the status is 422. No image: 400. No room: 429. After stop(): 503.
+  Answer predict(const std::vector<Upload>& uploads);
+  // {"images": [{"name": …, "data": base64}, …]}; an unknown field is an error, status 400.
+  Answer predict_json(const std::string& body);
+
+  std::string model() const;  // JSON: what the detector knows, and the histogram of its held-out ID scores
+  std::string metrics_text() const;
+  ServiceMetrics& metrics() { return metrics_; }
+  void stop() { stopping_ = true; }
+  bool stopping() const { return stopping_; }
+
+ private:
+  std::shared_ptr<const Detector> current() const;
+  std::shared_ptr<const Detector> load() const;
+  nlohmann::json result(const Detector& detector, const Verdict& verdict);
+
+  const std::string path_;
+  const at::Device device_;
+  mutable std::mutex mutex_;  // of detector_
+  std::shared_ptr<const Detector> detector_;
+  ServiceMetrics metrics_;
+  std::atomic<bool> stopping_{false};
+  Batcher batcher_;
+};
+
+Answer problem(int status, const std::string& text);  // {"error": text}
+
+}  // namespace poem

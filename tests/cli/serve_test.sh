@@ -1,0 +1,148 @@
+# poem serve: all requests, its limits, bad input, reload and stop.
+source "$(dirname "$0")/common.sh"
+if ! ldd "$program" | grep -q httplib; then echo "built without cpp-httplib: skipped"; exit 0; fi
+write_image_config image.yaml
+expect_ok train image.yaml --out run --set train.epochs=1 --set data.train=world:train:80 --set data.validation=0.2 --set mining.select=32
+python3 "$sources/tests/cli/photos.py" photos 3
+expect_ok predict run photos/1.png photos/2.png --format csv --out predicted.csv
+
+start() { # start ARGUMENTS...: sets $server and $url
+  "$program" --threads 1 serve run --port 0 "$@" >"$logs/serve" 2>"$logs/serve-err" &
+  server=$!
+  for _ in $(seq 200); do
+    url=$(sed -n 's/.* at \(http.*\)/\1/p' "$logs/serve")
+    [ -n "$url" ] && return
+    kill -0 $server 2>/dev/null || fail "the service ended: $(cat "$logs/serve-err")"
+    sleep 0.05
+  done
+  fail "the service does not start"
+}
+
+start --max-body 1 --max-queue 8
+cat >client.py <<'PYTHON'
+import base64, concurrent.futures, csv, json, os, re, socket, struct, sys, time, urllib.error, urllib.request
+url, mode = sys.argv[1:3]
+
+
+def ask(path, body=None, kind=None, token=None):
+    """The status, the headers and the body of an answer."""
+    request = urllib.request.Request(url + path, data=body)
+    if kind: request.add_header("Content-Type", kind)
+    if token: request.add_header("Authorization", "Bearer " + token)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def results(body, kind="application/octet-stream", status=200):
+    got, _, text = ask("v1/predict", body, kind)
+    assert got == status, (got, text)
+    return json.loads(text)["results"]
+
+
+def problem(status, *words, body=b"", kind="application/octet-stream", path="v1/predict"):
+    got, headers, text = ask(path, body, kind)
+    assert got == status, (got, text)
+    message = json.loads(text)["error"]
+    assert all(word in message for word in words), message
+    return headers
+
+
+def form(*files):
+    parts = b"".join(b'--X\r\nContent-Disposition: form-data; name="%s"; filename="%s"\r\n\r\n%s\r\n' % (field, name, data)
+                     for field, name, data in files)
+    return parts + b"--X--\r\n", "multipart/form-data; boundary=X"
+
+
+first, second = (open(f"photos/{i}.png", "rb").read() for i in (1, 2))
+if mode == "answers":
+    # The same verdicts as poem predict, in every form of request.
+    expected = list(csv.DictReader(open("predicted.csv")))
+    one = results(first, "image/png")[0]
+    both = results(*form((b"z", b"b.png", second), (b"a", b"a.png", first)))
+    assert [r["name"] for r in both] == ["b.png", "a.png"]  # the order of the form
+    text = results(json.dumps({"images": [{"data": base64.b64encode(first).decode()}]}).encode(), "application/json")[0]
+    for got, row in ((one, expected[0]), (both[1], expected[0]), (both[0], expected[1]), (text, expected[0])):
+        assert got["verdict"] == row["verdict"], (got, row)
+        assert abs(got["score"] - float(row["score"])) < 1e-4, (got, row)
+    model = json.loads(ask("v1/model")[2])
+    assert len(model["classes"]) == 8 and model["size"] == 16 and sum(model["held_out"]["counts"]) == 16
+    assert json.loads(ask("openapi.json")[2])["paths"].keys() == {"/v1/predict", "/v1/model", "/healthz", "/metrics", "/openapi.json"}
+    assert ask("healthz")[0] == 200 and b"<title>" in ask("")[2]
+
+    # Bad input: one clear answer each.
+    problem(400, "empty", body=b"")
+    assert "error" in results(b"no image at all", status=422)[0]
+    assert "error" in results(first[:-30], status=422)[0]
+    mixed = results(*form((b"f", b"bad.png", b"no"), (b"f", b"good.png", first)))
+    assert "error" in mixed[0] and abs(mixed[1]["score"] - one["score"]) < 1e-4
+    for text in (b"{", b"[]", b"{}", b'{"images": 1}', b'{"images": [1]}', b'{"images": [], "more": 1}'):
+        problem(400, '"images"', body=text, kind="application/json")
+    problem(400, "no image", body=b'{"images": []}', kind="application/json")
+    problem(400, "not base64", body=b'{"images": [{"data": "*"}]}', kind="application/json")
+    problem(400, "unknown field 'date'", body=b'{"images": [{"data": "", "date": 1}]}', kind="application/json")
+    problem(413, "1048576", body=bytes(2 << 20))
+    problem(404, "GET", path="v2/predict", body=None, kind=None)
+    bomb = first[:16] + struct.pack(">II", 60000, 60000) + first[24:]  # a header that claims 3.6 thousand million pixels
+    assert "error" in results(bomb, status=422)[0]
+    host, port = re.match("http://(.*):(.*)/", url).groups()
+    with socket.create_connection((host, int(port))) as s:  # a huge header
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 100000 + b"\r\n\r\n")
+        assert s.recv(100).split()[1][:1] == b"4"
+    assert ask("healthz")[0] == 200
+
+    # More images than the queue takes: some requests are told to come again, all others are answered.
+    def burst(i):
+        status, headers, _ = ask("v1/predict", *form(*[(b"f", b"%d.png" % k, first) for k in range(8)]))
+        assert status == 200 or (status == 429 and headers["Retry-After"] == "1"), status
+        return status
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        statuses = list(pool.map(burst, range(120)))
+    assert 200 in statuses
+    metrics = ask("metrics")[2].decode()
+    known = {m[0]: float(m[1]) for m in re.findall(r"^(\S+) (\S+)$", metrics, re.M)}
+    assert known['poem_requests_total{path="/v1/predict",status="413"}'] == 1
+    assert known['poem_images_total{verdict="unreadable"}'] == 4
+    assert sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k) == 5 + 8 * statuses.count(200)
+    assert 0 <= known["poem_unknown_share"] <= 1
+elif mode == "stream":  # asks without a pause until the file `stop` is there; no request may fail
+    count = 0
+    while not os.path.exists("stop"):
+        assert "verdict" in results(first)[0]
+        count += 1
+    assert count > 5
+elif mode == "token":
+    assert ask("v1/model")[0] == 401 and ask("v1/predict", first)[0] == 401 and ask("v1/predict", first, token="secreT")[0] == 401
+    assert ask("v1/predict", first, token="secret")[0] == 200 and ask("healthz")[0] == 200 and ask("")[0] == 200
+PYTHON
+python3 client.py "$url" answers || fail "answers: $(cat "$logs/serve-err")"
+
+# SIGHUP takes up another detector without a failed request; one that cannot be loaded leaves the one before.
+python3 client.py "$url" stream &
+stream=$!
+cp run/detector.safetensors kept
+sleep 0.3
+for _ in 1 2 3; do kill -HUP $server; sleep 0.2; done
+head -c 100 kept >run/detector.safetensors
+kill -HUP $server
+sleep 0.3
+cp kept run/detector.safetensors
+touch stop
+wait $stream || fail "a request failed while the detector was loaded again"
+expect_words "$logs/serve-err" "loaded the detector again" "the detector before it goes on"
+kill -TERM $server
+wait $server || fail "SIGTERM: $(cat "$logs/serve-err")"
+
+echo secret >token
+start --token-file token
+python3 client.py "$url" token || fail "token"
+port=${url%/} port=${port##*:}
+expect_error "127.0.0.1:$port" "cannot listen" -- serve run --port "$port"
+kill -INT $server
+wait $server || fail "SIGINT"
+
+: >empty
+expect_error empty "no token" -- serve run --token-file empty
+expect_error missing -- serve missing

@@ -1,0 +1,118 @@
+#include "serve/batcher.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "poem/network.h"
+#include "poem/scores.h"
+
+namespace poem {
+namespace {
+
+// A small network with random weights: verdicts differ from image to image.
+std::shared_ptr<const Detector> detector(double threshold = 0) {
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  spec.width = 1;
+  spec.classes = 3;
+  Detector d;
+  d.network = make_network(spec, /*seed=*/1);
+  d.network->train(false);
+  d.score = make_score("energy");
+  d.threshold = threshold;
+  d.class_names = {"a", "b", "c"};
+  d.size = 8;
+  return std::make_shared<const Detector>(std::move(d));
+}
+
+at::Tensor images(int64_t count, uint64_t seed) {
+  at::manual_seed(seed);
+  return at::randint(0, 256, {count, 3, 8, 8}, at::kByte);
+}
+
+void expect_same(const std::vector<Verdict>& got, const std::vector<Verdict>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].label, expected[i].label);
+    EXPECT_NEAR(got[i].score, expected[i].score, 1e-4);
+  }
+}
+
+TEST(Batcher, EveryRequestGetsItsOwnVerdicts) {
+  const auto d = detector();
+  Batcher batcher({16, 1000});
+  std::vector<std::thread> clients;
+  for (uint64_t i = 0; i < 12; ++i) {
+    clients.emplace_back([&, i] {
+      const at::Tensor pixels = at::randint(0, 256, {1 + static_cast<int64_t>(i % 5), 3, 8, 8}, at::kByte);
+      auto verdicts = batcher.submit(d, pixels);
+      ASSERT_TRUE(verdicts);
+      expect_same(verdicts->get(), d->judge(pixels));
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(batcher.waiting(), 0);
+}
+
+TEST(Batcher, RequestsThatWaitShareAForwardPass) {
+  const auto d = detector();
+  Batcher batcher({64, 1000});
+  auto first = batcher.submit(d, images(600, 1));  // keeps the network busy
+  std::vector<std::future<std::vector<Verdict>>> others;
+  for (uint64_t i = 0; i < 20; ++i) others.push_back(*batcher.submit(d, images(1, i)));
+  for (auto& other : others) EXPECT_EQ(other.get().size(), 1u);
+  EXPECT_EQ(first->get().size(), 600u);
+  EXPECT_LE(batcher.batches(), 3);  // the first, perhaps one that began early, and the rest together
+}
+
+TEST(Batcher, RefusesWhatDoesNotFitIntoTheQueue) {
+  const auto d = detector();
+  Batcher batcher({64, 10});
+  auto busy = batcher.submit(d, images(2000, 1));  // an empty queue takes any request
+  ASSERT_TRUE(busy);
+  std::vector<std::future<std::vector<Verdict>>> accepted;
+  int refused = 0;
+  for (uint64_t i = 0; i < 20; ++i) {
+    auto one = batcher.submit(d, images(1, i));
+    if (one)
+      accepted.push_back(std::move(*one));
+    else
+      ++refused;
+  }
+  EXPECT_GT(refused, 0);
+  for (auto& one : accepted) EXPECT_EQ(one.get().size(), 1u);
+  EXPECT_EQ(busy->get().size(), 2000u);
+  EXPECT_TRUE(batcher.submit(d, images(10, 1)));  // there is room again
+}
+
+TEST(Batcher, DetectorsAreNotMixed) {
+  const auto low = detector(-1e9), high = detector(1e9);
+  Batcher batcher({64, 1000});
+  auto busy = batcher.submit(low, images(300, 1));
+  auto known = batcher.submit(low, images(3, 2)), unknown = batcher.submit(high, images(3, 2));
+  for (const Verdict& v : known->get()) EXPECT_TRUE(v.known);
+  for (const Verdict& v : unknown->get()) EXPECT_FALSE(v.known);
+}
+
+TEST(Batcher, WhatWaitsIsJudgedBeforeItEnds) {
+  std::optional<std::future<std::vector<Verdict>>> last;
+  {
+    Batcher batcher({8, 1000});
+    for (uint64_t i = 0; i < 30; ++i) last = batcher.submit(detector(), images(2, i));
+  }
+  EXPECT_EQ(last->get().size(), 2u);
+}
+
+TEST(Batcher, AFailureReachesTheOneWhoAsked) {
+  const auto d = detector();
+  Batcher batcher({64, 1000});
+  auto wrong = batcher.submit(d, at::zeros({1, 2, 8, 8}, at::kByte));  // two channels
+  EXPECT_ANY_THROW(wrong->get());
+  EXPECT_EQ(batcher.submit(d, images(1, 1))->get().size(), 1u);  // and the next one is judged
+}
+
+}  // namespace
+}  // namespace poem

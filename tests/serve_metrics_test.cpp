@@ -1,0 +1,47 @@
+#include <gtest/gtest.h>
+
+#include "serve/service_metrics.h"
+
+namespace poem {
+namespace {
+
+bool has(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST(ServiceMetrics, CountsInPrometheusFormat) {
+  ServiceMetrics metrics;
+  metrics.set_score_buckets({1, 2});
+  metrics.add_request("/v1/predict", 200, 0.003);
+  metrics.add_request("/v1/predict", 429, 0.02);
+  metrics.add_request("/v1/model", 200, 0);
+  metrics.add_verdict("known", 2);  // a bound belongs to its own bucket
+  metrics.add_verdict("unknown", 0.5);
+  metrics.add_verdict("known", 7);
+  metrics.add_unreadable();
+  const std::string text = metrics.text({{"poem_queue_images", 3}});
+  EXPECT_TRUE(has(text, "poem_requests_total{path=\"/v1/predict\",status=\"429\"} 1")) << text;
+  EXPECT_TRUE(has(text, "poem_predict_seconds_bucket{le=\"0.0025\"} 0"));
+  EXPECT_TRUE(has(text, "poem_predict_seconds_bucket{le=\"0.005\"} 1"));
+  EXPECT_TRUE(has(text, "poem_predict_seconds_bucket{le=\"+Inf\"} 2"));
+  EXPECT_TRUE(has(text, "poem_predict_seconds_count 2"));
+  EXPECT_TRUE(has(text, "poem_images_total{verdict=\"known\"} 2"));
+  EXPECT_TRUE(has(text, "poem_images_total{verdict=\"unsure\"} 0"));
+  EXPECT_TRUE(has(text, "poem_images_total{verdict=\"unreadable\"} 1"));
+  EXPECT_TRUE(has(text, "poem_score_bucket{le=\"1\"} 1"));
+  EXPECT_TRUE(has(text, "poem_score_bucket{le=\"2\"} 2"));
+  EXPECT_TRUE(has(text, "poem_score_bucket{le=\"+Inf\"} 3"));
+  EXPECT_TRUE(has(text, "poem_score_sum 9.5"));
+  EXPECT_TRUE(has(text, "poem_queue_images 3"));
+}
+
+TEST(ServiceMetrics, TheShareOfUnknownImagesSlides) {
+  ServiceMetrics metrics;
+  for (int i = 0; i < 1000; ++i) metrics.add_verdict("unknown", 0);
+  EXPECT_TRUE(has(metrics.text({}), "poem_unknown_share 1"));
+  for (int i = 0; i < 750; ++i) metrics.add_verdict("known", 0);
+  EXPECT_TRUE(has(metrics.text({}), "poem_unknown_share 0.25"));
+}
+
+}  // namespace
+}  // namespace poem
