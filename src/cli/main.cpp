@@ -73,12 +73,13 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   group("Train");
   poem::add_predict(app, common);
   poem::add_calibrate(app, common);
+  poem::add_serve(app, common);
+  poem::add_export(app);
+  group("Use");
   poem::add_eval(app, common);
   poem::add_features(app, common);
   poem::add_posthoc(app);
   poem::add_metrics(app);
-  poem::add_export(app);
-  poem::add_serve(app, common);
   group("Judge");
   poem::add_study(app, common);
   poem::add_toy(app, common);
