@@ -10,8 +10,8 @@
 #include "core/file.h"
 #include "poem/error.h"
 #include "poem/runtime.h"
+#include "poem/training.h"
 #include "serve/server.h"
-#include "train/run_folder.h"
 
 namespace poem {
 namespace {
