@@ -18,7 +18,7 @@ POEM_BENCH(lazy) {
         lazy->make(draw_pool(lazy->images().size(), kImages, 0, 0).data(), kImages);
         keep(lazy);
       },
-      [&] { keep(draw_world("outliers", kImages, 0)); }, 1.15);
+      [&] { keep(draw_world("outliers", kImages, 0)); }, 1.25);
 }
 
 }  // namespace poem::bench

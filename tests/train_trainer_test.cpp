@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -132,6 +133,27 @@ TEST(Trainer, TellsTheSharesOfSeveralSources) {
   EXPECT_NE(figures_text(training.reports[0]).find("mined from world:outliers:150 "), std::string::npos);
   const Training one(image_config(), image_data());
   EXPECT_FALSE(to_json(*one.reports[0].mining).contains("sources"));
+}
+
+// The random miner looks at no image of the pool. Its classes are counted on 10,000 of them.
+TEST(Trainer, RandomOutliersDoNotDrawAWholeWorld) {
+  Config config = image_config();
+  config.train.epochs = 1;
+  config.mining.miner = "random";
+  config.data.outliers = {"world:outliers:1000000"};
+  config.mining.pool = 400000;
+  const TrainingData data = load_training_data(config);
+  const Training training(config, data);
+  const auto mined = static_cast<int64_t>(training.mined[0].size());
+  EXPECT_LE(data.outliers.parts()[0].lazy->made(), 10000 + mined + 1);
+  double pool = 0, share = 0;
+  for (const ClassShare& family : training.reports[0].mining->classes) {
+    pool += family.pool;
+    share += family.mined;
+    EXPECT_NEAR(family.pool, 1.0 / 24, 5 * std::sqrt(1.0 / 24 / 10000));  // five standard errors
+  }
+  EXPECT_NEAR(pool, 1, 1e-9);
+  EXPECT_NEAR(share, 1, 1e-9);
 }
 
 TEST(Trainer, TheSameConfigGivesTheSameBits) {

@@ -47,6 +47,18 @@ std::shared_ptr<Network> build_network(const Config& config, const Objective& ob
   return network;
 }
 
+// The crops that stand for the pool when its classes are counted: all, unless images of a world would be
+// drawn for nothing else.
+std::vector<Crop> sample_of(const std::vector<Crop>& pool, const Mixture& outliers) {
+  constexpr size_t kEnough = 10000;
+  const auto lazy = [](const MixturePart& part) { return part.lazy != nullptr; };
+  const auto& parts = outliers.parts();
+  if (pool.size() <= kEnough || std::none_of(parts.begin(), parts.end(), lazy)) return pool;
+  std::vector<Crop> some;
+  for (size_t i = 0; i < kEnough; ++i) some.push_back(pool[i * pool.size() / kEnough]);
+  return some;
+}
+
 int64_t class_count(const TrainingData& data) { return static_cast<int64_t>(data.id.class_names.size()); }
 
 }  // namespace
@@ -109,11 +121,12 @@ void Trainer::mine_outliers() {
   task.batch = config_.train.outlier_batch;
   task.seed = seed();
   task.epoch = epoch_;
-  // mining/thompson.cpp draws w ~ P(w).
-  Mined mined = mine(epoch_ == config_.train.pretrain ? *first_miner_ : *miner_, task, mined_);
+  const Miner& miner = epoch_ == config_.train.pretrain ? *first_miner_ : *miner_;
+  Mined mined = mine(miner, task, mined_);  // mining/thompson.cpp draws w ~ P(w)
   mined_ = std::move(mined.crops);
   diagnostics_ = std::move(mined.diagnostics);
-  diagnostics_->classes = class_shares(data_.outliers, task.pool, mined_);
+  diagnostics_->classes = class_shares(
+      data_.outliers, miner.uses_features() ? task.pool : sample_of(task.pool, data_.outliers), mined_);
   if (data_.outliers.parts().size() > 1)
     diagnostics_->sources = source_shares(data_.outliers, task.pool, mined_);
 }
