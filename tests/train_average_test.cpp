@@ -145,10 +145,9 @@ TEST(TakeBatchNorm, GivesTheMeanOfWhatBatchesHave) {
       expected[i] += s / 3;
     }
   }
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const auto& [name, buffer] = network->buffers()[i];
-    EXPECT_TRUE(at::allclose(buffer, expected[i], 1e-3, 1e-4)) << name;
-  }
+  const auto buffers = network->buffers();
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(at::allclose(buffers[i].second, expected[i], 1e-3, 1e-4)) << buffers[i].first;
 }
 
 TEST(TakeBatchNorm, LeavesOtherBuffersAlone) {

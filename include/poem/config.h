@@ -67,8 +67,7 @@ struct TrainSettings {
   int64_t evaluate_every = 0;  // epochs between evaluations on the test sets; 0: after the last only
   int64_t batch = 64, outlier_batch = 64;
   double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
-  double average =
-      0;  // decay of the average of the weights that the detector gets; 0: the weights themselves
+  double average = 0;  // decay of the weights' average, which the detector gets; 0: none
   Precision precision = Precision::kAuto;
   bool deterministic = false;             // on a GPU: the same bits every time
   ImagePlace images = ImagePlace::kAuto;  // on a GPU
