@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "expect_error.h"
@@ -126,7 +127,7 @@ TEST(Temperature, IsThatOfAGridSearch) {
   double best = 0, least = 1e9;
   for (double temperature = 0.5; temperature < 8; temperature += 0.05) {
     if (const double value = loss(data, temperature); value < least)
-      std::tie(least, best) = {value, temperature};
+      std::tie(least, best) = std::pair(value, temperature);
   }
   EXPECT_NEAR(found, best, 0.05);
   EXPECT_LE(loss(data, found), least);

@@ -45,17 +45,17 @@ std::string format_of(const Options& options) {
 class Output {
  public:
   Output(const Detector& detector, const Options& options)
-      : detector_(detector), format_(format_of(options)), live_(options.out.empty()) {
-    if (format_ == "csv") put(csv_head());
-  }
+      : detector_(detector), format_(format_of(options)), live_(options.out.empty()) {}
 
   void add(const Prediction& prediction) {
-    if (format_ == "csv")
+    if (format_ == "csv") {
+      if (count_++ == 0) put(csv_head());  // not before: nothing is printed beside an error
       put(csv_line(detector_, prediction));
-    else if (format_ == "jsonl")
+    } else if (format_ == "jsonl") {
       put(json_line(detector_, prediction));
-    else
+    } else {
       all_.push_back(prediction);
+    }
   }
 
   // What a file contains.
@@ -76,6 +76,7 @@ class Output {
   const Detector& detector_;
   std::string format_, text_;
   bool live_;
+  int64_t count_ = 0;
   std::vector<Prediction> all_;
 };
 

@@ -39,5 +39,5 @@ expect_error "--tpr" "is 1.5" "0.95 is usual" -- calibrate run --id flat --tpr 1
 expect_error "--tpr" "is 0" -- calibrate run --id flat --tpr 0 --out bad.safetensors
 expect_error "--unsure" "is 0.9" "above the tpr 0.95" -- calibrate run --id flat --unsure 0.9 --out bad.safetensors
 expect_error "flat2" "no such file" -- calibrate run --id flat2 --out bad.safetensors
-expect_error "has a class 'digits'" -- calibrate run --id photos/ood --out bad.safetensors
+expect_error "has a class 'cropped'" -- calibrate run --id photos/ood --out bad.safetensors
 expect_error "--out is required" -- calibrate run --id flat
