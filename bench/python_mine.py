@@ -1,6 +1,9 @@
 """Mines 50,000 of 400,000 rows, once for each line on standard input: Python's side of bench/python_bench.cpp."""
 
+import os
 import sys
+
+os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # huge pages are faster, and LibTorch's side has none either
 
 import numpy as np
 import poem
