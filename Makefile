@@ -23,13 +23,13 @@ test: build setup-tests  ## Build and run every test
 	@cmake --build build --target poem_tests -j $(JOBS)
 	@ctest --preset release
 
-# A browser and axe-core, for the test of the reports.
-AXE := tests/browser/node_modules/.package-lock.json
+# A browser, and from npm axe-core and onnxruntime: for the tests of pages and of exported models.
+MODULES := tests/browser/node_modules/.package-lock.json
 setup-tests: setup
 	@scripts/install-packages tests
-	@$(MAKE) -s $(AXE)
+	@$(MAKE) -s $(MODULES)
 
-$(AXE): tests/browser/package-lock.json
+$(MODULES): tests/browser/package-lock.json
 	@npm ci --prefix tests/browser --no-audit --no-fund --loglevel=error
 
 screenshots: build setup-tests  ## Take the pictures of docs/report.md: of the demo's report
