@@ -34,13 +34,14 @@ setup-python: setup
 python: build-python  ## Build the Python package and install it for the system's Python
 	@cmake --install build --component python
 
-# A browser and axe-core, for the test of the reports; PyTorch and scikit-learn, for those of the Python package.
-AXE := tests/browser/node_modules/.package-lock.json
+# A browser, from npm axe-core and onnxruntime, for the tests of pages and of exported models; PyTorch and
+# scikit-learn, for those of the Python package.
+MODULES := tests/browser/node_modules/.package-lock.json
 setup-tests: setup setup-python
 	@scripts/install-packages tests
-	@$(MAKE) -s $(AXE)
+	@$(MAKE) -s $(MODULES)
 
-$(AXE): tests/browser/package-lock.json
+$(MODULES): tests/browser/package-lock.json
 	@npm ci --prefix tests/browser --no-audit --no-fund --loglevel=error
 
 screenshots: build setup-tests  ## Take the pictures of docs/report.md: of the demo's report

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/file.h"
@@ -86,8 +85,7 @@ void write_case(const Detector& detector, const std::string& path) {
 }
 
 void expect_same_in_onnxruntime(const TemporaryFolder& folder) {
-  const std::string script = std::filesystem::path(__FILE__).parent_path() / "onnx/compare.mjs";
-  EXPECT_EQ(std::system(("node '" + script + "' '" + folder.path() + "'").c_str()), 0)
+  EXPECT_EQ(std::system(("node '" POEM_TESTS "/onnx/compare.mjs' '" + folder.path() + "'").c_str()), 0)
       << "'make test' installs what this test needs (or: make setup-tests)";
 }
 

@@ -41,7 +41,7 @@ std::string model_of(const Detector& detector, const std::string& path) {
 
 void run(const Options& options) {
   if (options.onnx.empty() && options.web.empty())
-    throw Error("poem export", "has nothing to write", "give --onnx FILE, --web DIR or both");
+    throw Error("--onnx", "is missing", "say where to write the model, or where to write a page with --web");
   OutputFiles files({options.onnx}, options.force);
   if (!options.web.empty()) check_output_folder(options.web, options.force, kWebMark);
   const std::string path = detector_path(options.run);

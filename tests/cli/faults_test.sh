@@ -18,6 +18,7 @@ writers=(
   "study study.yaml --out"
   "eval run --id world2d:test:9 --ood a=world2d:ood:9 --out"
   "toy --out"
+  "export run --onnx"
   "theory --dimensions 2 --samples 5 --signals 2 --epsilons 0.1 --repeats 2 --out"
 )
 

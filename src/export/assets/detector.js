@@ -61,18 +61,21 @@ function fitPixels({width, height, data}, size) {
   const shorter = Math.min(width, height);
   const rows = taps(height, size, shorter),
     columns = taps(width, size, shorter);
-  const planes = new Uint8Array(3 * size * size);
-  for (let channel = 0; channel < 3; ++channel) {
-    rows.forEach((row, y) => {
-      columns.forEach((column, x) => {
+  const planes = new Uint8Array(3 * size * size),
+    line = new Float64Array(4 * width); // a row of the result before its columns are resized
+  rows.forEach((row, y) => {
+    line.fill(0);
+    for (const [r, weight] of row) {
+      for (let i = 0; i < line.length; ++i) line[i] += weight * data[r * line.length + i];
+    }
+    columns.forEach((column, x) => {
+      for (let channel = 0; channel < 3; ++channel) {
         let sum = 0;
-        for (const [r, down] of row) {
-          for (const [c, across] of column) sum += down * across * data[4 * (r * width + c) + channel];
-        }
+        for (const [c, weight] of column) sum += weight * line[4 * c + channel];
         planes[(channel * size + y) * size + x] = Math.floor(sum + 0.5 + 1e-9); // half up, whatever rounding did
-      });
+      }
     });
-  }
+  });
   return planes;
 }
 
@@ -137,7 +140,8 @@ function resultRow(name, result) {
   return row;
 }
 
-// {classes, score, threshold, size, id_scores or null, model, runtime: {script, glue, wasm}}: the last four as base64
+// {classes, score, threshold, size, id_scores or null, model, runtime: {script, glue, wasm}}: the model and the files of
+// the runtime as base64
 pieces.detector = (piece) => {
   const status = element("p", {class: "quiet", role: "status"}, "Loading the detector …");
   const chooser = element("input", {type: "file", multiple: true, accept: "image/*", disabled: true});
