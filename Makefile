@@ -16,7 +16,7 @@ build/build.ninja: | setup
 build: build/build.ninja  ## Build the program build/poem and the library
 	@cmake --build build --target poem_program -j $(JOBS)
 
-demo: build      ## Train POEM, random outliers and no outliers on the embedded world; print the table
+demo: build      ## Compare the default recipe, random outliers and none on the embedded world; print the table
 	@build/poem demo
 
 test: setup-tests build-python  ## Build and run every test
@@ -44,9 +44,9 @@ setup-tests: setup setup-python
 $(MODULES): tests/browser/package-lock.json
 	@npm ci --prefix tests/browser --no-audit --no-fund --loglevel=error
 
-screenshots: build setup-tests  ## Take the pictures of docs/report.md: of the demo's report
-	@test -d runs/demo/poem || build/poem demo
-	@/usr/bin/python3 tests/browser/report_test.py build/poem runs/demo/poem docs
+screenshots: build setup-tests  ## Take the pictures of docs/report.md: of a run of configs/demo.yaml
+	@test -d runs/first || build/poem train configs/demo.yaml --out runs/first
+	@/usr/bin/python3 tests/browser/report_test.py build/poem runs/first docs
 
 bench: build build-python  ## Measure; each line prints its ratio to a baseline from the same run
 	@cmake --build build --target poem_bench -j $(JOBS)

@@ -236,7 +236,7 @@ TEST(StudyConfigs, AllOfThemResolve) {
       ADD_FAILURE() << e.what();
     }
   }
-  EXPECT_EQ(files, 15);
+  EXPECT_EQ(files, 16);
 }
 
 }  // namespace

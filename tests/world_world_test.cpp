@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "poem/error.h"
+#include "poem/random.h"
 
 namespace poem {
 namespace {
@@ -21,9 +23,9 @@ std::set<std::string> contents(const ImageSet& images) {
   return seen;
 }
 
-TEST(World, HasItsNineSets) {
-  const std::vector<std::string> expected = {"train",  "test",    "outliers", "digits", "textures",
-                                             "scenes", "cropped", "resized",  "patches"};
+TEST(World, HasItsTenSets) {
+  const std::vector<std::string> expected = {"train",    "test",   "outliers", "procedural", "digits",
+                                             "textures", "scenes", "cropped",  "resized",    "patches"};
   EXPECT_EQ(world_sets(), expected);
 }
 
@@ -58,9 +60,51 @@ TEST(World, OutliersAreLabelledWithTheirFamilies) {
     EXPECT_LT(mean_of("background"), mean_of(name)) << name;
 }
 
+TEST(World, ProceduralImagesAreLabelledWithTheirFamilies) {
+  const int64_t count = 3900;
+  const ImageSet images = draw_world("procedural", count, kSeed);
+  const at::Tensor counts = at::bincount(images.labels, {}, 13);
+  ASSERT_EQ(counts.numel(), 13);
+  ASSERT_EQ(images.class_names.size(), 13u);
+  EXPECT_GT(counts.min().item<int64_t>(), 240);  // 300 of each family, give or take 3.6 deviations
+  EXPECT_LT(counts.max().item<int64_t>(), 360);
+  // No picture is empty: even a plain colour under the camera's light has a contrast below 8.
+  const at::Tensor contrast = images.pixels.to(at::kFloat).flatten(2).std(2).mean(1);
+  EXPECT_GT(contrast.min().item<double>(), 8);
+  // A family is known without drawing: it is the first draw from the image's stream.
+  for (int64_t i = 0; i < 50; ++i) {
+    Stream stream(kSeed, "world:procedural", i);
+    EXPECT_EQ(images.labels[i].item<int64_t>(), static_cast<int64_t>(stream.below(13)));
+  }
+}
+
+// Each family has a structure of its own; a picture of another family rarely does.
+TEST(World, ProceduralFamiliesShowWhatTheirNamesSay) {
+  const ImageSet images = draw_world("procedural", 1300, kSeed);
+  const auto of = [&](const std::string& name) {
+    const auto found = std::find(images.class_names.begin(), images.class_names.end(), name);
+    EXPECT_NE(found, images.class_names.end()) << name;
+    return images.pixels.index({images.labels.eq(found - images.class_names.begin())})
+        .to(at::kDouble)
+        .mean(1);
+  };
+  // The share of an image's variance (without its mean) at radial frequencies from `low` to `high`.
+  const auto band = [&](const at::Tensor& grey, double low, double high) {
+    const at::Tensor power = at::fft_fft2(grey - grey.mean({1, 2}, true)).abs().square();
+    const at::Tensor k = at::fft_fftfreq(32, 1.0 / 32, at::kDouble);
+    const at::Tensor f = (k.square().unsqueeze(0) + k.square().unsqueeze(1)).sqrt();
+    const at::Tensor inside = f.ge(low).logical_and(f.lt(high));
+    return (power.mul(inside).sum({1, 2}) / power.sum({1, 2})).mean().item<double>();
+  };
+  EXPECT_GT(band(of("labyrinth"), 1.5, 9), 0.7);  // one wavelength, not smooth …
+  EXPECT_LT(band(of("labyrinth"), 0, 1.5), 0.15);
+  EXPECT_GT(band(of("contours"), 0, 3), 0.5);  // … and hills are
+  EXPECT_GT(band(of("spectrum"), 0, 3), 0.4);
+}
+
 TEST(World, OnlyClassesAndOutliersAreLabelledAndTheClassesAreBalanced) {
   for (const std::string& set : world_sets()) {
-    if (set == "outliers") continue;
+    if (set == "outliers" || set == "procedural") continue;
     const ImageSet images = draw_world(set, 804, kSeed);  // 100 full rounds and half a round
     if (set != "train" && set != "test") {
       EXPECT_FALSE(images.labelled());
@@ -78,7 +122,7 @@ TEST(World, OnlyClassesAndOutliersAreLabelledAndTheClassesAreBalanced) {
 TEST(World, NoImageOccursTwice) {
   std::set<std::string> all;
   for (const std::string& set : world_sets()) all.merge(contents(draw_world(set, 200, kSeed)));
-  EXPECT_EQ(all.size(), 9u * 200u);
+  EXPECT_EQ(all.size(), 10u * 200u);
 }
 
 struct Look {
@@ -107,10 +151,10 @@ TEST(World, LooksAsItsVersionSays) {
   ASSERT_EQ(kWorldVersion, 1);
   const std::map<std::string, Look> version1 = {
       {"train", {98.709, 53.383, 36.817}},     {"test", {107.763, 49.113, 34.056}},
-      {"outliers", {100.275, 50.295, 31.156}}, {"digits", {105.679, 56.197, 41.775}},
-      {"textures", {101.051, 42.348, 28.967}}, {"scenes", {95.090, 48.191, 36.858}},
-      {"cropped", {103.857, 54.882, 36.826}},  {"resized", {107.257, 47.868, 33.546}},
-      {"patches", {105.319, 52.612, 34.200}},
+      {"outliers", {100.275, 50.295, 31.156}}, {"procedural", {106.405, 49.176, 35.049}},
+      {"digits", {105.679, 56.197, 41.775}},   {"textures", {101.051, 42.348, 28.967}},
+      {"scenes", {95.090, 48.191, 36.858}},    {"cropped", {103.857, 54.882, 36.826}},
+      {"resized", {107.257, 47.868, 33.546}},  {"patches", {105.319, 52.612, 34.200}},
   };
   for (const std::string& set : world_sets()) {
     const Look now = look(set, 64);

@@ -1,6 +1,6 @@
 // Classifies images with a trained detector, saying "unknown" to what it was not trained on.
 //
-//   classify runs/demo/poem/detector.safetensors photos/
+//   classify runs/first/detector.safetensors photos/
 #include <poem/detector.h>
 #include <poem/error.h>
 #include <poem/read.h>

@@ -7,6 +7,8 @@
 
 namespace poem {
 
+struct Study;
+
 struct CommonOptions {  // before or after any subcommand's name
   bool quiet = false;
   int threads = 0;
@@ -18,15 +20,19 @@ struct Incomplete : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// --set KEY=VALUE (repeatable) and --seed S, collected as assignments for read_config(); `set` must outlive
-// the app.
-void add_overrides(CLI::App& command, std::vector<std::string>& set);
+// --set KEY=VALUE (repeatable), collected as assignments for read_config(); `set` must outlive the app.
+void add_set(CLI::App& command, std::vector<std::string>& set);
+void add_overrides(CLI::App& command, std::vector<std::string>& set);  // and --seed S
 
 // --balance ID:OOD and the --seed of its random choice, for parse_balance().
 void add_balance(CLI::App& command, std::string& balance, uint64_t& seed);
 
 // The default output folder of a command that reads `file`: runs/NAME for NAME.yaml.
 std::string default_folder(const std::string& file);
+
+// Trains and scores what the study lacks in folder `out`, prints the table, and writes tables and report.
+void carry_out(const Study& study, const std::string& out, size_t jobs, bool force,
+               const CommonOptions& common);
 
 void add_calibrate(CLI::App& app, const CommonOptions& common);
 void add_config(CLI::App& app);

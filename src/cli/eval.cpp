@@ -169,7 +169,7 @@ void add_eval(CLI::App& app, const CommonOptions& common) {
       "Scores other than the detector's own that need training features are fitted on the run's ID images;\n"
       "no test set is seen by any fit. docs/scores.md has the formulas.\n"
       "Examples:\n"
-      "  poem eval runs/demo/poem --id world:test --ood digits=world:digits --ood scenes=world:scenes\n"
+      "  poem eval runs/first --id world:test --ood digits=world:digits --ood scenes=world:scenes\n"
       "  poem eval runs/cifar --id cifar-10-batches-bin/test_batch.bin --ood svhn=test_32x32.mat --json\n"
       "  poem eval runs/cifar --id test/ --ood svhn=test_32x32.mat --score knn,vim,mahalanobis\n"
       "  poem eval runs/cifar --id test/ --ood 'svhn=test_32x32.mat#per_class=1000' --balance 1:1");

@@ -147,7 +147,7 @@ void add_info(CLI::App& app) {
       ->type_name("N");
   command->add_flag("--skip-bad", read->skip_bad, "Leave out images that cannot be decoded");
   command->footer(
-      "Examples:\n  poem info runs/demo/poem\n  poem info runs/demo\n  poem info world:train\n  poem info "
+      "Examples:\n  poem info runs/first\n  poem info runs\n  poem info world:train\n  poem info "
       "photos/ --size 32\n"
       "  poem info 'tiny_images.bin#exclude=80mn_cifar_idxs.txt'");
   command->callback([path, read] { fmt::print("{}", about(*path, *read)); });

@@ -24,12 +24,16 @@
 
 namespace poem {
 
-void add_overrides(CLI::App& command, std::vector<std::string>& set) {
+void add_set(CLI::App& command, std::vector<std::string>& set) {
   command.add_option("--set", set, "Override a key of the config: --set train.epochs=3 (may be repeated)")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_overrides(CLI::App& command, std::vector<std::string>& set) {
+  add_set(command, set);
   command
       .add_option_function<int64_t>(
           "--seed", [&set](int64_t seed) { set.push_back(fmt::format("seed={}", seed)); },

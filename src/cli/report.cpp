@@ -60,9 +60,9 @@ void add_report(CLI::App& app) {
   command->footer(
       "The page is one self-contained file: open it in a browser, or send it to someone.\n"
       "Examples:\n"
-      "  poem report runs/demo/poem\n"
+      "  poem report runs/first\n"
       "  poem report runs/table1 --out table1.html\n"
-      "  poem report runs/demo/none runs/demo/random runs/demo/poem --out compared.html");
+      "  poem report runs/first runs/random --out compared.html");
   command->callback([options] { run(*options); });
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 struct Options {
   std::string file, out;
-  int jobs = 1;
+  size_t jobs = 1;
   bool force = false;
 };
 
@@ -38,19 +38,19 @@ struct Options {
       "train it from the start");
 }
 
-void run(Options options, const CommonOptions& common) {
-  if (options.out.empty()) options.out = default_folder(options.file);
-  StudyOptions study_options{options.out, static_cast<size_t>(options.jobs), options.force,
-                             {},          pick_device(common.device),        {}};
-  const int threads = common.threads > 0 ? common.threads : std::max(1, cores() / options.jobs);
-  study_options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "--threads",
-                           std::to_string(threads), "--device", common.device};
-  study_options.published = [&] { write_study_report(options.out); };
+}  // namespace
+
+void carry_out(const Study& study, const std::string& out, size_t jobs, bool force,
+               const CommonOptions& common) {
+  StudyOptions options{out, jobs, force, {}, pick_device(common.device), {}};
+  const int threads = common.threads > 0 ? common.threads : std::max(1, cores() / static_cast<int>(jobs));
+  options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "--threads",
+                     std::to_string(threads), "--device", common.device};
+  options.published = [&] { write_study_report(out); };
   catch_interrupts();
-  const Study study = read_study(options.file);
   StudyResults results;
   try {
-    results = run_study(study, study_options);
+    results = run_study(study, options);
   } catch (const Interrupted&) {
     spdlog::warn("interrupted; the same command continues");
     throw;
@@ -59,11 +59,9 @@ void run(Options options, const CommonOptions& common) {
   spdlog::info(
       "tables: {0}/table.md, {0}/table.tex; figures: {0}/results.csv, {0}/results.json; "
       "report: {0}/report.html",
-      options.out);
+      out);
   if (!results.missing.empty()) fail(study, results.missing);
 }
-
-}  // namespace
 
 void add_study(CLI::App& app, const CommonOptions& common) {
   auto options = std::make_shared<Options>();
@@ -85,7 +83,10 @@ void add_study(CLI::App& app, const CommonOptions& common) {
       "Examples:\n"
       "  poem study configs/study/table1-demo.yaml\n"
       "  poem study configs/study/table1-cifar10.yaml --out runs/cifar10 --jobs 4");
-  command->callback([options, &common] { run(*options, common); });
+  command->callback([options, &common] {
+    const std::string out = options->out.empty() ? default_folder(options->file) : options->out;
+    carry_out(read_study(options->file), out, options->jobs, options->force, common);
+  });
 }
 
 }  // namespace poem

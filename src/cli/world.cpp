@@ -49,7 +49,9 @@ void run(const Options& options) {
   catch_interrupts();
   std::string summary;
   fill_output_folder(options.folder, /*force=*/false, /*mark=*/"", [&] {
-    for (const std::string& set : world_sets()) summary += write_set(set, options);
+    for (const std::string& set : world_sets()) {
+      if (set != "procedural") summary += write_set(set, options);  // no stand-in for anyone's photos
+    }
   });
   fmt::print("{}", summary);
 }

@@ -19,7 +19,7 @@ using world::kSide;
 int64_t default_count(const std::string& set) {
   if (set == "train") return 4000;
   if (set == "test") return 2000;
-  return set == "outliers" ? 20000 : 1000;
+  return set == "outliers" || set == "procedural" ? 20000 : 1000;
 }
 
 at::Tensor draw_some(const WorldImages& world, const std::vector<int64_t>& images, int64_t* labels) {

@@ -24,14 +24,16 @@ struct world::Family {
   void (*draw)(Canvas&, Dice&);  // null for the labelled classes and the outliers
 
   bool outliers() const { return std::string_view(set) == "outliers"; }
+  bool procedural() const { return std::string_view(set) == "procedural"; }
 };
 
 namespace {
 
-constexpr std::array<world::Family, 9> kFamilies = {{
+constexpr std::array<world::Family, 10> kFamilies = {{
     {"train", nullptr},
     {"test", nullptr},
     {"outliers", nullptr},
+    {"procedural", nullptr},
     {"digits", world::draw_digits},
     {"textures", world::draw_textures},
     {"scenes", world::draw_scenes},
@@ -93,6 +95,7 @@ WorldImages::WorldImages(const std::string& set, int64_t count, uint64_t seed)
 
 std::vector<std::string> WorldImages::class_names() const {
   if (family_->outliers()) return {world::kOutlierNames.begin(), world::kOutlierNames.end()};
+  if (family_->procedural()) return {world::kProceduralNames.begin(), world::kProceduralNames.end()};
   if (family_->draw == nullptr) return {world::kClassNames.begin(), world::kClassNames.end()};
   return {};
 }
@@ -101,10 +104,12 @@ int64_t WorldImages::draw(int64_t index, uint8_t* pixels) const {
   Stream stream(seed_, name_, static_cast<uint64_t>(index));
   world::Dice dice(stream);
   world::Canvas canvas;
-  world::paint_background(canvas, dice);
   int64_t label = -1;
-  if (family_->outliers()) {
-    label = world::draw_outlier(canvas, dice);  // which chooses the family
+  if (!family_->procedural()) world::paint_background(canvas, dice);
+  if (family_->procedural()) {
+    label = world::draw_procedural(canvas, dice);  // which chooses the family
+  } else if (family_->outliers()) {
+    label = world::draw_outlier(canvas, dice);
   } else if (family_->draw == nullptr) {
     label = label_of(seed_, name_, index, world::kClasses);
     world::draw_object(static_cast<int>(label), canvas, dice);

@@ -326,8 +326,8 @@ def check_study(browser, program, folder):
 
 
 def check_demo(browser, program, folder):
-    """The page that `poem demo` leaves, of a demo made small: its three trainings beside each other."""
-    small = [f"data.{key}" for key in ("train=world:train:64", "test=world:test:40", "outliers=world:outliers:64",
+    """The page that `poem demo` leaves, of a demo made small."""
+    small = [f"data.{key}" for key in ("train=world:train:64", "test=world:test:40", "outliers=world:procedural:64",
                                        "ood=[digits=world:digits:30]")]
     small += ["data.size=16", "mining.pool=64", "train.epochs=1", "train.batch=16", "train.outlier_batch=16"]
     poem(program, "demo", "--out", folder / "demo", *(word for one in small for word in ("--set", one)))

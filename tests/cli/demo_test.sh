@@ -1,20 +1,32 @@
-# poem demo: mistakes in any of its trainings are found before the first begins.
+# poem demo: mistakes in any of its trainings are found before the first begins; the table, with and without a spread.
 source "$(dirname "$0")/common.sh"
-write_flat_config flat.yaml
-demo=(demo --config flat.yaml --out made)
+small=(--set data.train=world:train:64 --set data.test=world:test:40 --set "data.ood=[digits=world:digits:12]"
+  --set data.outliers=world:procedural:64 --set data.size=16 --set mining.pool=64 --set train.epochs=1
+  --set train.batch=16 --set train.outlier_batch=16)
+demo=(demo --out made "${small[@]}")
 
 expect_error mining.select "only 10" -- "${demo[@]}" --set mining.pool=10 # only runs with outliers mine
 expect_error missing.poem "check the path" -- "${demo[@]}" --set data.outliers=missing.poem
-expect_error flat.yaml "is a file" -- demo --config flat.yaml --out flat.yaml/made
-mkdir -p made/poem
-printf precious >made/poem/letter.txt
-expect_error made/poem "never replaced" -- "${demo[@]}"
-expect_error made/poem "never replaced" -- "${demo[@]}" --force
+expect_error "--set" "train.epoch" -- "${demo[@]}" --set train.epoch=3
+expect_error "--set seed=4" "seeds of its own" "--seeds" -- "${demo[@]}" --set seed=4
+expect_error "--seeds" "'4'" "from 1 to 3" -- "${demo[@]}" --seeds 4
+: >file
+expect_error file "is a file" -- demo --out file/made "${small[@]}"
+mkdir made
+printf precious >made/letter.txt
+expect_error made "never replaced" -- "${demo[@]}"
+expect_error made "never replaced" -- "${demo[@]}" --force
 rm -r made
 
-expect_ok "${demo[@]}" --set train.epochs=1
-expect_words "$logs/out" "no outliers, MSP" "random outliers" POEM
-for run in none random poem; do [ -s made/$run/detector.safetensors ] || fail "made/$run has no detector"; done
-expect_ok "${demo[@]}" --set train.epochs=1 # there already: the table again
-expect_words "$logs/out" POEM
-expect_error made/none "exists already" -- "${demo[@]}" --set train.epochs=2
+expect_ok "${demo[@]}"
+expect_words "$logs/out" "no outliers (MSP)" "no outliers (energy)" "random outliers" default FPR95 "one seed (0)" "digits 12"
+! grep -qF "+-" "$logs/out" || fail "one seed has no spread"
+expect_same "$(ls made/runs | sed 's/-seed.*//' | sort)" $'cross_entropy-none\noutlier_class-diverse\noutlier_class-random'
+[ -s made/report.html ] || fail "made/report.html is missing"
+cp "$logs/out" "$logs/first"
+expect_ok "${demo[@]}" # there already: the table again
+cmp "$logs/out" "$logs/first"
+expect_ok "${demo[@]}" --seeds 2 # only the second seed is trained
+expect_same "$(ls made/runs | wc -l)" 6
+expect_words "$logs/err" "3 of them to train"
+expect_words "$logs/out" "+-" "2 seeds (0, 1)"

@@ -1,4 +1,4 @@
-# poem eval on a finished run, and test sets that do not fit; poem demo with a config of its own.
+# poem eval on a finished run, and test sets that do not fit.
 source "$(dirname "$0")/common.sh"
 write_image_config image.yaml
 expect_ok train image.yaml --out run --set train.epochs=1
@@ -50,16 +50,6 @@ expect_error "grey.npy" "1 channels" "takes 3" -- eval run --id world:test:8 --o
 expect_error "nine.npy" "label 9" "8 classes" -- train image.yaml --out new --set data.test=nine.npy \
   --set "data.ood=[a=world:digits:8]"
 
-# The demo trains three runs from any config, resumes what it finds, and never replaces another's run.
-write_flat_config flat.yaml
-expect_ok demo --config flat.yaml --out demo
-expect_words "$logs/out" "no outliers, MSP" "no outliers, energy" "random outliers" "POEM" ring
-cp "$logs/out" "$logs/first"
-expect_ok demo --config flat.yaml --out demo
-cmp "$logs/out" "$logs/first"
-expect_error demo/none "exists already" -- demo --config flat.yaml --out demo --seed 1
-expect_error "data.test" -- demo --config flat.yaml --out demo2 --set data.test=
-
 # Several scores at once: a table of means, every set in JSON and CSV. What must be fitted is fitted on the run's images.
 expect_ok eval run "${sets[@]}" --ood scenes=world:scenes:6 --score all --out several
 for score in msp maxlogit energy mds rmds knn react dice ash scale vim gen fdbd ssd odin mahalanobis; do
@@ -82,6 +72,7 @@ expect_ok eval run/detector.safetensors "${sets[@]}" --score knn,mahalanobis --t
 expect_error "world:digits:8" "no labels" -- eval run "${sets[@]}" --score knn --train world:digits:8
 expect_error run/detector.safetensors "'reject'" "beyond the classes" -- eval run "${sets[@]}" --score reject
 # What a network of supcon or ccu cannot have is said of its file.
+write_flat_config flat.yaml
 points=(--id world2d:test:20 --ood ring=world2d:ood:20)
 expect_ok train flat.yaml --out contrastive --set objective.name=supcon --set mining.miner=none --set score=ssd
 expect_error contrastive/detector.safetensors "'energy'" "outputs for the classes" "ssd" -- eval contrastive "${points[@]}" --score energy
