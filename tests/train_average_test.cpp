@@ -29,7 +29,7 @@ NetworkSpec small_network() {
 Config small_config() {
   Config config;
   config.data.train = "world:train:96";
-  config.data.outliers = "world:outliers:150";
+  config.data.outliers = {"world:outliers:150"};
   config.data.validation = 0.05;
   config.network.name = "wideresnet";
   config.network.depth = 10;

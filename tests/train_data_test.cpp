@@ -218,7 +218,7 @@ TEST(TrainingData, SmallOutliersFillTheirRandomResizedCrops) {
   write_npy(folder / "small.npy", at::full({20, 8, 8, 3}, 200, at::kByte));
   Config config;
   config.data.train = "world:train:40";
-  config.data.outliers = folder / "small.npy";
+  config.data.outliers = {folder / "small.npy"};
   config.outliers.padding = 12;
   const auto framed = [&] {
     const Log log;

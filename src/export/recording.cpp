@@ -34,10 +34,11 @@ std::vector<Output> compute(const Detector& detector, const at::Tensor& images) 
                    keeps = score.to(at::kDouble) >= *detector.threshold;
   std::vector<Output> outputs;
   if (detector.network->classifies()) {
-    outputs = {{"logits", "of the classes, before softmax", batch.logits},
-               {"probability", "of the most likely class", batch.logits.softmax(1).amax(1)},
-               {"verdict", "index of the class, or -1 for unknown",
-                at::where(keeps, batch.logits.argmax(1), kUnknown)}};
+    outputs = {
+        {"logits", "of the classes, before softmax", batch.logits},
+        {"probability", "of the most likely class", (batch.logits / detector.temperature).softmax(1).amax(1)},
+        {"verdict", "index of the class, or -1 for unknown",
+         at::where(keeps, batch.logits.argmax(1), kUnknown)}};
   } else {
     outputs = {{"verdict", "0 for known, or -1 for unknown", at::where(keeps, 0, kUnknown)}};
   }
