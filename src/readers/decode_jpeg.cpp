@@ -110,9 +110,13 @@ DecodedImage decode_jpeg(const std::string& bytes, int64_t size) {
   const jpeg_decompress_struct& decoder = state.decoder;
   check_dimensions(decoder.output_width, decoder.output_height);
   const int orientation = orientation_of(decoder);  // the markers go when the last row is read
-  const at::Tensor pixels =
+  at::Tensor pixels =
       at::empty({decoder.output_height, decoder.output_width, decoder.out_color_components}, at::kByte);
   if (!read_jpeg_rows(&state, pixels.data_ptr<uint8_t>())) throw Damage(state.message);
+  // After shrinking, the last row and column may stand for fewer pixels than the others, and would stretch
+  // the picture.
+  pixels = pixels.narrow(0, 0, decoder.image_height / decoder.scale_denom)
+               .narrow(1, 0, decoder.image_width / decoder.scale_denom);
   return {pixels.size(2) == 4 ? cmyk_to_rgb(pixels, decoder.saw_Adobe_marker) : pixels, orientation};
 }
 
