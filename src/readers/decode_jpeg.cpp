@@ -50,7 +50,7 @@ void judge_jpeg_message(j_common_ptr decoder, int level) {
 }
 
 // Halves the image, up to three times, as long as its shorter side stays at least `size`. libjpeg then
-// computes means of 2×2, 4×4 or 8×8 pixels from fewer frequencies: half of the time of a photo or less.
+// computes means of 2×2, 4×4 or 8×8 pixels from fewer frequencies, in less time.
 void choose_scale(jpeg_decompress_struct* decoder, int64_t size) {
   const int64_t shorter = std::min(decoder->image_width, decoder->image_height);
   while (size > 0 && decoder->scale_denom < 8 && shorter >= 2 * decoder->scale_denom * size)
