@@ -35,7 +35,9 @@ class Pairing {
       });
       pass_on({}, {});
     } catch (const Error& error) {
-      waiting_.clear();
+      const auto unjudged = [](const Prediction& prediction) { return prediction.error.empty(); };
+      waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), unjudged), waiting_.end());
+      pass_on({}, {});
       use_({path, {}, text_of(path, error)}, {});
     }
   }

@@ -86,10 +86,9 @@ std::string read_entry(const std::string& path, const std::string& name, archive
   }
 }
 
-// The images of an open archive. `prefix` stands before their names in messages.
-Labels visit_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
-                     const ReadOptions& options, const Sink& sink) {
-  ImageFiles files(path, options, sink);
+// Adds the images of an open archive. `prefix` stands before their names in messages.
+void add_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
+                 ImageFiles& files) {
   constexpr int64_t kMega = 1000000;
   Progress bar("reading " + path, bytes / kMega, "MB");
   int64_t shown = 0;
@@ -109,6 +108,17 @@ Labels visit_entries(archive* file, const std::string& path, const std::string& 
       files.add(prefix + name, name, read_entry(path, name, file));
     else
       files.pass_over(name);
+  }
+}
+
+Labels visit_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
+                     const ReadOptions& options, const Sink& sink) {
+  ImageFiles files(path, options, sink);
+  try {
+    add_entries(file, path, prefix, bytes, files);
+  } catch (const Error&) {
+    if (options.on_image) files.flush();  // the images before the damage get their answers
+    throw;
   }
   return files.finish();
 }

@@ -50,7 +50,7 @@ void judge_jpeg_message(j_common_ptr decoder, int level) {
 }
 
 // Halves the image, up to three times, as long as its shorter side stays at least `size`. libjpeg then
-// computes means of 2×2, 4×4 or 8×8 pixels from fewer frequencies: half of the time of a photo or less.
+// computes means of 2×2, 4×4 or 8×8 pixels from fewer frequencies, in less time.
 void choose_scale(jpeg_decompress_struct* decoder, int64_t size) {
   const int64_t shorter = std::min(decoder->image_width, decoder->image_height);
   while (size > 0 && decoder->scale_denom < 8 && shorter >= 2 * decoder->scale_denom * size)
@@ -110,9 +110,13 @@ DecodedImage decode_jpeg(const std::string& bytes, int64_t size) {
   const jpeg_decompress_struct& decoder = state.decoder;
   check_dimensions(decoder.output_width, decoder.output_height);
   const int orientation = orientation_of(decoder);  // the markers go when the last row is read
-  const at::Tensor pixels =
+  at::Tensor pixels =
       at::empty({decoder.output_height, decoder.output_width, decoder.out_color_components}, at::kByte);
   if (!read_jpeg_rows(&state, pixels.data_ptr<uint8_t>())) throw Damage(state.message);
+  // After shrinking, the last row and column may stand for fewer pixels than the others, and would stretch
+  // the picture.
+  pixels = pixels.narrow(0, 0, decoder.image_height / decoder.scale_denom)
+               .narrow(1, 0, decoder.image_width / decoder.scale_denom);
   return {pixels.size(2) == 4 ? cmyk_to_rgb(pixels, decoder.saw_Adobe_marker) : pixels, orientation};
 }
 

@@ -34,6 +34,9 @@ class ImageFiles {
   // bad images.
   Labels announce(const std::vector<std::string>& names);
 
+  // Decodes what was added so far.
+  void flush();
+
   // The classes are the sorted names of the folders at the first level where the images lie in different
   // folders. Images in one folder have no labels. No image at all is an Error.
   Labels finish();
@@ -47,7 +50,6 @@ class ImageFiles {
   int64_t folder_index(const std::string& name);            // of the folder of this image
   Labels label(const std::vector<int64_t>& folders) const;  // of images in these folders
   std::vector<std::string> folder_names() const;
-  void flush();
   size_t block() const;
   void decode(size_t block);
   void tell_passed_over();
