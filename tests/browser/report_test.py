@@ -243,7 +243,8 @@ def check_unharmed(browser, path, what):
     check(not browser.complaints(), f"{what}: the console says {browser.complaints()}")
     check(browser.run("return document.querySelectorAll('img, marquee').length") == 0, f"{what}: a name became markup")
     check(browser.run("return document.scripts.length") == 2, f"{what}: a name became a script")
-    asked = [url for url in browser.requests() if not url.startswith(("data:", pathlib.Path(path).resolve().as_uri()))]
+    own = ("data:", "blob:", pathlib.Path(path).resolve().as_uri())
+    asked = [url for url in browser.requests() if not url.startswith(own)]
     check(not asked, f"{what}: asked for {asked}")
 
 
