@@ -80,7 +80,7 @@ expect_same "$(said mixed/b.png)" "$plain"
 expect_words "$logs/out" "standard input,,,,,,,cannot be read as an archive" "all/plain.png,"
 
 # All formats have the same columns.
-python3 - <<'PYTHON' >"$logs/reader"
+cat >"$logs/reader" <<'PYTHON'
 import ast, json, struct, sys
 def load(path):
     data = open(path, "rb").read()
