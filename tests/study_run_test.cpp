@@ -86,16 +86,18 @@ std::string cifar(int64_t images, int64_t label_bytes, int64_t classes) {
   return {static_cast<const char*>(records.data_ptr()), static_cast<size_t>(records.numel())};
 }
 
-// Stand-ins for the paper's data sets, in their formats and at the places that configs/cifar10-poem.yaml and
-// the studies name, with as many images as these ask for.
+// Stand-ins for the data sets, in their formats and at the places that configs/cifar10-poem.yaml,
+// configs/cifar10.yaml and the studies name, with as many images as these ask for.
 void put_data(const TemporaryFolder& folder) {
   for (const char* batch : {"data_batch_1.bin", "test_batch.bin"})
     folder.put(std::string("data/cifar-10-batches-bin/") + batch, cifar(1000, 1, 10));
   for (const char* part : {"train.bin", "test.bin"})
     folder.put(std::string("data/cifar-100-binary/") + part, cifar(1000, 2, 100));
-  PackedWriter writer(folder / "data/imagenet-64.poem");
-  writer.add(random_bytes({20, 3, 64, 64}, 1));
-  writer.finish({});
+  for (const char* name : {"imagenet-64.poem", "photos-64.poem", "drawn.poem"}) {
+    PackedWriter writer(folder / ("data/" + std::string(name)));
+    writer.add(random_bytes({20, 3, 64, 64}, 1));
+    writer.finish({});
+  }
   folder.put("data/tiny_images.bin", std::string(20 * 3 * 32 * 32, 'x'));
   folder.put("data/80mn_cifar_idxs.txt", "1\n20\n");
   const std::string jpeg = encode_jpeg(at::zeros({32, 32, 3}, at::kByte));

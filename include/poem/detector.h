@@ -75,7 +75,7 @@ struct Detector {
   // gradients.
   void for_each_batch(const ImageSet& images, const std::function<void(const Batch&)>& use) const;
 
-  // One forward pass without gradients over n×C×size×size.
+  // One forward pass over n×C×size×size.
   Batch forward(const at::Tensor& pixels) const;
 
   void save(const std::string& path) const;  // the same detector gives the same bytes

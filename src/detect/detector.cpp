@@ -222,7 +222,6 @@ void add_verdicts(const Detector& detector, const Batch& batch, std::vector<Verd
 }  // namespace
 
 Batch Detector::forward(const at::Tensor& pixels) const {
-  const at::NoGradGuard no_grad;
   network->train(false);
   const int64_t classes = network->classifies() ? static_cast<int64_t>(class_names.size()) : 0;
   const at::Tensor placed = pixels.to(network->parameters().front().second.device());
@@ -264,6 +263,7 @@ std::vector<Verdict> Detector::judge(const at::Tensor& pixels) const {
     throw Error("images", c10::str("have shape ", pixels.sizes()),
                 fmt::format("the detector takes n×{}×{}×{}", channels, size, size));
   check_threshold(*this);
+  const at::NoGradGuard no_grad;
   std::vector<Verdict> verdicts;
   for (const at::Tensor& block : pixels.split(kForwardImages)) add_verdicts(*this, forward(block), verdicts);
   return verdicts;
