@@ -16,7 +16,7 @@ build/build.ninja: | setup
 build: build/build.ninja  ## Build the program build/poem and the library
 	@cmake --build build --target poem_program -j $(JOBS)
 
-demo: build      ## Compare the default recipe, random outliers and none on the embedded world; print the table
+demo: build      ## Compare POEM, random outliers and none on the embedded world; print the table
 	@build/poem demo
 
 test: setup-tests build-python  ## Build and run every test

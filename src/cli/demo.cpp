@@ -1,5 +1,5 @@
-// poem demo: the study of configs/study/recipe-demo.yaml, which compares the default recipe with random
-// outliers and with none on the embedded world.
+// poem demo: the study of configs/study/recipe-demo.yaml, which compares POEM with random outliers and with
+// none on the embedded world.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,8 +53,8 @@ void run(const Options& options, const CommonOptions& common) {
 
 void add_demo(CLI::App& app, const CommonOptions& common) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand(
-      "demo", "Compare the default recipe, random outliers and no outliers on the embedded world");
+  auto* command =
+      app.add_subcommand("demo", "Compare POEM, random outliers and no outliers on the embedded world");
   command->add_option("--out", options->out, "Folder of the comparison; finished parts in it are kept")
       ->capture_default_str()
       ->type_name("DIR");

@@ -19,9 +19,9 @@ expect_error made "never replaced" -- "${demo[@]}" --force
 rm -r made
 
 expect_ok "${demo[@]}"
-expect_words "$logs/out" "no outliers (MSP)" "no outliers (energy)" "random outliers" default FPR95 "one seed (0)" "digits 12"
+expect_words "$logs/out" "no outliers (MSP)" "no outliers (energy)" "random outliers" POEM FPR95 "one seed (0)" "digits 12"
 ! grep -qF "+-" "$logs/out" || fail "one seed has no spread"
-expect_same "$(ls made/runs | sed 's/-seed.*//' | sort)" $'cross_entropy-none\noutlier_class-diverse\noutlier_class-random'
+expect_same "$(ls made/runs | sed 's/-seed.*//' | sort)" $'cross_entropy-none\noutlier_class-random\noutlier_class-thompson'
 [ -s made/report.html ] || fail "made/report.html is missing"
 cp "$logs/out" "$logs/first"
 expect_ok "${demo[@]}" # there already: the table again
