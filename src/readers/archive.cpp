@@ -166,6 +166,7 @@ Labels visit_tar(const std::function<std::string_view()>& more, const ReadOption
     fail(where, file.get());
   return visit_entries(file.get(), where, "", 0, options, sink);
 #else
+  (void)more;
   return visit_archive(where, options, sink);
 #endif
 }
