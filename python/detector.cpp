@@ -6,11 +6,9 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,10 +25,10 @@ namespace py = pybind11;
 // A row of what predict() returns.
 struct Prediction {
   int64_t label;
-  bool known;
+  bool known, unsure;
   double probability;
   float score;
-  double threshold;
+  double threshold, p_value;
 };
 
 // A detector that several Python threads may use: one at a time computes.
@@ -49,22 +47,8 @@ std::unique_ptr<SharedDetector> load(const py::object& path) {
 
 // Appends the predictions of the images.
 void predict(const Detector& detector, const ImageSet& images, std::vector<Prediction>& to) {
-  if (!detector.threshold) throw Error("detector", "has no threshold", "train with data.validation above 0");
-  detector.for_each_batch(images, [&](const Batch& batch) {
-    const std::vector<float> scores = to_floats((*detector.score)(batch));
-    at::Tensor probabilities, labels;
-    if (detector.network->classifies()) {
-      std::tie(probabilities, labels) = batch.logits.to(at::kDouble).softmax(1).max(1);
-    } else {
-      probabilities =
-          at::full({batch.features.size(0)}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
-      labels = at::full({batch.features.size(0)}, -1, at::kLong);
-    }
-    for (size_t i = 0; i < scores.size(); ++i) {
-      to.push_back({labels.data_ptr<int64_t>()[i], scores[i] >= *detector.threshold,
-                    probabilities.data_ptr<double>()[i], scores[i], *detector.threshold});
-    }
-  });
+  for (const Verdict& v : detector.judge(images))
+    to.push_back({v.label, v.known, v.unsure, v.probability, v.score, *detector.threshold, v.p_value});
 }
 
 // Images of one array as N×C×H×W. The number of channels tells where they are.
@@ -146,8 +130,8 @@ py::array predict_any(SharedDetector& shared, const py::object& images) {
 }  // namespace
 
 void add_detector(py::module_& module) {
-  PYBIND11_NUMPY_DTYPE_EX(Prediction, label, "class", known, "known", probability, "probability", score,
-                          "score", threshold, "threshold");
+  PYBIND11_NUMPY_DTYPE_EX(Prediction, label, "class", known, "known", unsure, "unsure", probability,
+                          "probability", score, "score", threshold, "threshold", p_value, "p_value");
   py::class_<SharedDetector>(module, "Detector",
                              "A trained detector: network, score, threshold and class names.")
       .def_static("load", &load, py::arg("path"), "Read a detector.safetensors that poem train wrote.")
@@ -168,7 +152,9 @@ void add_detector(py::module_& module) {
 images: uint8 of shape N×H×W×C or N×C×H×W, or paths of image files (one or a list of them).
 
 Returns one row per image with the fields class (index of the most likely class_names; -1 if the network does not
-classify), known (score >= threshold), probability (of the class), score (higher means ID) and threshold.)")
+classify), known (score >= threshold), unsure (not known, but above the second threshold that poem calibrate can
+set), probability (of the class), score (higher means ID), threshold, and p_value (how probable such a low score is
+for an image of the classes; nan for detectors without held-out scores).)")
       .def("__repr__", [](const SharedDetector& self) {
         return fmt::format("<poem.Detector: {} classes, score {}, images of {}×{}>",
                            self.detector.class_names.size(), self.detector.score->name(), self.detector.size,

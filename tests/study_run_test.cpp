@@ -93,11 +93,9 @@ void put_data(const TemporaryFolder& folder) {
     folder.put(std::string("data/cifar-10-batches-bin/") + batch, cifar(1000, 1, 10));
   for (const char* part : {"train.bin", "test.bin"})
     folder.put(std::string("data/cifar-100-binary/") + part, cifar(1000, 2, 100));
-  for (const char* name : {"imagenet-64.poem", "photos-64.poem", "drawn.poem"}) {
-    PackedWriter writer(folder / ("data/" + std::string(name)));
-    writer.add(random_bytes({20, 3, 64, 64}, 1));
-    writer.finish({});
-  }
+  PackedWriter writer(folder / "data/imagenet-64.poem");
+  writer.add(random_bytes({20, 3, 64, 64}, 1));
+  writer.finish({});
   folder.put("data/tiny_images.bin", std::string(20 * 3 * 32 * 32, 'x'));
   folder.put("data/80mn_cifar_idxs.txt", "1\n20\n");
   const std::string jpeg = encode_jpeg(at::zeros({32, 32, 3}, at::kByte));

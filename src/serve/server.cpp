@@ -91,6 +91,11 @@ Server::Server(Service& service, const ServerOptions& options)
   server.set_payload_max_length(options.body_bytes);
   server.set_read_timeout(options.timeout);
   server.set_write_timeout(options.timeout);
+  // httplib's own choice would let two services listen at one port.
+  server.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
 
   // Authorisation, for everything but the page itself and the sign of life.
   server.set_pre_routing_handler([this](const Request& request, Response& response) {

@@ -63,9 +63,22 @@ class Detector(unittest.TestCase):
         self.assertEqual([self.detector.class_names[c] for c in p["class"]], [row["predicted"] for row in rows])
         np.testing.assert_array_equal(p["known"], [row["verdict"] == "known" for row in rows])
 
+    def test_predicts_what_poem_predict_says(self):
+        np.save(self.folder / "images.npy", IMAGES)
+        run("calibrate", "run", "--id=images.npy", "--tpr=0.5", "--unsure=0.9", "--out=unsure.safetensors", folder=self.folder)
+        run("predict", "unsure.safetensors", "images.npy", "--format=csv", "--out=predicted.csv", folder=self.folder)
+        with open(self.folder / "predicted.csv") as file:
+            rows = list(csv.DictReader(file))
+        p = poem.Detector.load(self.folder / "unsure.safetensors").predict(IMAGES)
+        for field in ("score", "probability", "p_value", "threshold"):
+            np.testing.assert_allclose(p[field], [float(row[field]) for row in rows], rtol=1e-4, atol=1e-6)
+        self.assertTrue(0 < p["unsure"].mean() < 1)
+        np.testing.assert_array_equal(p["unsure"], [row["verdict"] == "unsure" for row in rows])
+
     def test_fields_fit_together(self):
         p = self.predictions
-        self.assertEqual(p.dtype.names, ("class", "known", "probability", "score", "threshold"))
+        self.assertEqual(p.dtype.names, ("class", "known", "unsure", "probability", "score", "threshold", "p_value"))
+        self.assertFalse(p["unsure"].any())  # the detector has one threshold only
         self.assertEqual(p.shape, (len(IMAGES),))
         np.testing.assert_array_equal(p["known"], p["score"].astype(float) >= self.detector.threshold)
         np.testing.assert_array_equal(p["threshold"], self.detector.threshold)
