@@ -1,8 +1,6 @@
 // poem export: writes a detector as an ONNX model, or as a page that runs in a browser.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "cli/commands.h"
 #include "core/file.h"
 #include "core/output_files.h"
@@ -12,7 +10,6 @@
 #include "poem/detector.h"
 #include "poem/error.h"
 #include "poem/training.h"
-#include "report/run_data.h"
 
 namespace poem {
 namespace {
@@ -23,13 +20,6 @@ struct Options {
   std::string run, onnx, web, runtime = "node_modules/onnxruntime-web/dist";
   bool force = false;
 };
-
-// The scores of the run's ID test images; empty if only the detector's file is known.
-std::vector<float> id_scores(const std::string& run) {
-  if (!std::filesystem::is_directory(run)) return {};
-  const RunData data = read_run(run);
-  return data.scores.empty() ? std::vector<float>() : data.scores.front().scores;
-}
 
 std::string model_of(const Detector& detector, const std::string& path) {
   try {
@@ -48,8 +38,7 @@ void run(const Options& options) {
   const Detector detector = Detector::load(path);
   const std::string model = model_of(detector, path);
   std::string page;
-  if (!options.web.empty())
-    page = web_page(detector, model, read_web_runtime(options.runtime), id_scores(options.run));
+  if (!options.web.empty()) page = web_page(detector, model, read_web_runtime(options.runtime));
   if (!options.onnx.empty()) {
     files.write(options.onnx, [&](const std::string& staged) { write_file(staged, model); });
     files.commit();

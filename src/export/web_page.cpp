@@ -24,8 +24,7 @@ WebRuntime read_web_runtime(const std::string& folder) {
   return {read("ort.wasm.min.mjs"), read("ort-wasm-simd-threaded.mjs"), read("ort-wasm-simd-threaded.wasm")};
 }
 
-std::string web_page(const Detector& detector, const std::string& model, const WebRuntime& runtime,
-                     const std::vector<float>& id_scores) {
+std::string web_page(const Detector& detector, const std::string& model, const WebRuntime& runtime) {
   if (const int64_t channels = detector.network->spec().channels; channels != 3)
     throw Error("detector", fmt::format("sees images of {} channels, and browsers give 3", channels),
                 "export it for another runtime");
@@ -38,7 +37,7 @@ std::string web_page(const Detector& detector, const std::string& model, const W
       {"model", base64(model)},
       {"runtime",
        {{"script", base64(runtime.script)}, {"glue", base64(runtime.glue)}, {"wasm", base64(runtime.wasm)}}}};
-  piece["id_scores"] = id_scores.empty() ? nlohmann::json(nullptr) : packed(id_scores);
+  piece["id_scores"] = detector.held_out.empty() ? nlohmann::json(nullptr) : packed(detector.held_out);
   Page page("Known or unknown?",
             fmt::format("A detector of {} classes, in your browser: your images are not sent anywhere.",
                         detector.class_names.size()),

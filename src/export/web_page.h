@@ -2,10 +2,9 @@
 // file, and the page may fetch nothing: images stay where they are.
 //
 //   const WebRuntime runtime = read_web_runtime("node_modules/onnxruntime-web/dist");
-//   write_file("index.html", web_page(detector, onnx_model(detector), runtime, {}));
+//   write_file("index.html", web_page(detector, onnx_model(detector), runtime));
 #pragma once
 #include <string>
-#include <vector>
 
 namespace poem {
 
@@ -18,9 +17,8 @@ struct WebRuntime {
 
 WebRuntime read_web_runtime(const std::string& folder);  // an Error if a file is missing
 
-// `model` is onnx_model(detector). `id_scores` are scores of ID images, to show beside those of the
-// visitor's; may be empty. An Error if the network does not see colour images.
-std::string web_page(const Detector& detector, const std::string& model, const WebRuntime& runtime,
-                     const std::vector<float>& id_scores);
+// `model` is onnx_model(detector). The page shows the scores of the visitor's images among those of held-out
+// ID images, if the detector has them. An Error if the network does not see colour images.
+std::string web_page(const Detector& detector, const std::string& model, const WebRuntime& runtime);
 
 }  // namespace poem

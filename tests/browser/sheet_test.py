@@ -19,11 +19,11 @@ HOSTILE = "<img src=x onerror=alert(1)>.png"
 
 def shown(browser):
     """By section: the scores and the paths under the pictures."""
-    return browser.run("""
-        return Object.fromEntries([...document.querySelectorAll("section")].map((section) => [
+    return dict(browser.run("""
+        return [...document.querySelectorAll("section")].map((section) => [
           section.querySelector("h2").textContent,
           [...section.querySelectorAll(".gallery li")].map((tile) =>
-            [...tile.querySelectorAll("span")].map((span) => span.textContent))]))""")
+            [...tile.querySelectorAll("span")].map((span) => span.textContent))])"""))
 
 
 def main(program):
