@@ -12,9 +12,9 @@ bool has(const std::string& text, const std::string& line) {
 TEST(ServiceMetrics, CountsInPrometheusFormat) {
   ServiceMetrics metrics;
   metrics.set_score_buckets({1, 2});
-  metrics.add_request("/v1/predict", 200, 0.003);
-  metrics.add_request("/v1/predict", 429, 0.02);
-  metrics.add_request("/v1/model", 200, 0);
+  metrics.add_request("/v1/predict", 200);
+  metrics.add_request("/v1/predict", 429);
+  for (const double seconds : {0.003, 0.02}) metrics.add_time(seconds);
   metrics.add_verdict("known", 2);  // a bound belongs to its own bucket
   metrics.add_verdict("unknown", 0.5);
   metrics.add_verdict("known", 7);

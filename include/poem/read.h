@@ -51,7 +51,9 @@ void check_source(const std::string& source, const ReadOptions& options = {});
 
 // One image file in memory (JPEG, PNG, WebP or BMP, by its content): uint8 3×size×size, the same pixels as
 // read_images() gives for the file. `where` names the image in the Error if it cannot be decoded.
-at::Tensor read_image(const std::string& where, const std::string& bytes, int64_t size);
+// An image with more than `most_pixels` is an Error too; 0: only what the memory forbids.
+at::Tensor read_image(const std::string& where, const std::string& bytes, int64_t size,
+                      uint64_t most_pixels = 0);
 
 // Whether the pixels stay in the file, because read_images() maps it: packed files and TinyImages.
 bool is_mapped(const std::string& source, const ReadOptions& options = {});

@@ -1,6 +1,8 @@
 // poem export: writes a detector as an ONNX model, or as a page that runs in a browser.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "cli/commands.h"
 #include "core/file.h"
 #include "core/output_files.h"
@@ -21,6 +23,13 @@ struct Options {
   bool force = false;
 };
 
+bool inside(const std::string& file, const std::string& folder) {
+  if (file.empty()) return false;
+  const auto path = std::filesystem::absolute(file).lexically_normal().lexically_relative(
+      (std::filesystem::absolute(folder) / "").lexically_normal());
+  return *path.begin() != "..";
+}
+
 std::string model_of(const Detector& detector, const std::string& path) {
   try {
     return onnx_model(detector);
@@ -32,6 +41,9 @@ std::string model_of(const Detector& detector, const std::string& path) {
 void run(const Options& options) {
   if (options.onnx.empty() && options.web.empty())
     throw Error("--onnx", "is missing", "say where to write the model, or where to write a page with --web");
+  if (!options.web.empty() && inside(options.onnx, options.web))
+    throw Error(options.onnx, "lies in the folder of --web, which is replaced as a whole",
+                "write it elsewhere; --web writes the model too");
   OutputFiles files({options.onnx}, options.force);
   if (!options.web.empty()) check_output_folder(options.web, options.force, kWebMark);
   const std::string path = detector_path(options.run);

@@ -115,6 +115,11 @@ void run(const Options& options, const CommonOptions& common) {
   check(options);
   OutputFiles files({options.out, options.sheet}, options.force);
   const std::string path = detector_path(options.run);
+  for (const std::string& output : {options.out, options.sheet}) {
+    std::error_code code;
+    if (!output.empty() && std::filesystem::equivalent(output, path, code))
+      throw Error(output, "is the detector itself", "write to another file");
+  }
   const Detector detector = Detector::load(path);
   if (!detector.threshold) throw Error(path, "has no threshold", "set one with: poem calibrate");
   detector.network->to(pick_device(common.device));

@@ -3,7 +3,8 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
+#include <cctype>
+#include <cstdio>
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
@@ -25,7 +26,7 @@ struct Options {
 
 std::string read_token(const std::string& path) {
   std::string token = read_file(path);
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
   if (token.empty()) throw Error(path, "contains no token", "write one into it, or leave the option out");
   return token;
 }
@@ -54,13 +55,17 @@ void run(const Options& options, const CommonOptions& common) {
   Service service(detector_path(options.detector), pick_device(common.device), options.limits);
   Server server(service, server_options);
   server.start();
-  const bool everyone = server_options.host != "127.0.0.1" && server_options.host != "localhost";
+  const std::string& host = server_options.host;
+  const bool everyone = host.rfind("127.", 0) != 0 && host != "localhost" && host != "::1";
   if (everyone && server_options.token.empty())
     spdlog::warn("{} can be reached from other machines and asks for no token", server_options.host);
-  fmt::print("poem serves {} at http://{}:{}/\n", options.detector, server_options.host, server.port());
+  const bool six = host.find(':') != std::string::npos;
+  fmt::print("poem serves {} at http://{}:{}/\n", options.detector, six ? "[" + host + "]" : host,
+             server.port());
   std::fflush(stdout);
   run_until_stopped(service, signals);
-  spdlog::info("stopping: requests that have begun are answered");
+  spdlog::info("stopping: requests that have begun are answered; the same signal again quits at once");
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   server.stop();
 }
 
@@ -93,7 +98,8 @@ void add_serve(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str()
       ->type_name("N");
   command
-      ->add_option("--timeout", options->server.timeout, "Seconds that a client may take to send or to read")
+      ->add_option("--timeout", options->server.timeout,
+                   "Seconds that a client may be silent; it may take six times that for a body")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str()
       ->type_name("S");

@@ -32,6 +32,7 @@ void add_metadata(const Detector& detector, OnnxModel& model) {
   model.add_metadata("classes", text(detector.class_names));
   model.add_metadata("score", detector.score->name());
   model.add_metadata("threshold", text(*detector.threshold));
+  if (detector.unsure) model.add_metadata("unsure_threshold", text(detector.unsure->threshold));
   model.add_metadata("size", text(detector.size));
 }
 

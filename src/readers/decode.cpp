@@ -28,12 +28,20 @@ DecodedImage decode(const std::string& bytes, int64_t size) {
   throw Damage(bytes.empty() ? "it is empty" : "it is not a JPEG, PNG, WebP or BMP file");
 }
 
+constexpr uint64_t kMostPixels = uint64_t{1} << 28;
+thread_local uint64_t most_pixels_here = kMostPixels;  // of the image that this thread decodes
+
+struct PixelLimit {
+  explicit PixelLimit(uint64_t most) { most_pixels_here = most; }
+  ~PixelLimit() { most_pixels_here = kMostPixels; }
+};
+
 }  // namespace
 
 void check_dimensions(uint64_t width, uint64_t height) {
-  constexpr uint64_t kMostPixels = uint64_t{1} << 28, kFewPixels = uint64_t{1} << 24;
+  constexpr uint64_t kFewPixels = uint64_t{1} << 24;
   constexpr uint64_t kBytes = 6;  // per pixel, while it is decoded and turned upright
-  if (width == 0 || height == 0 || width > kMostPixels || height > kMostPixels / width)
+  if (width == 0 || height == 0 || width > most_pixels_here || height > most_pixels_here / width)
     throw Damage(fmt::format("it claims {}×{} pixels", height, width));
   const uint64_t bytes = kBytes * width * height * static_cast<uint64_t>(at::get_num_threads());
   if (width * height > kFewPixels && bytes > available_memory())
@@ -52,7 +60,9 @@ at::Tensor decode_image(const std::string& where, const std::string& bytes, int6
   }
 }
 
-at::Tensor read_image(const std::string& where, const std::string& bytes, int64_t size) {
+at::Tensor read_image(const std::string& where, const std::string& bytes, int64_t size,
+                      uint64_t most_pixels) {
+  const PixelLimit limit(most_pixels > 0 ? most_pixels : kMostPixels);
   return decode_image(where, bytes, size);
 }
 

@@ -21,6 +21,14 @@ namespace {
 constexpr size_t kBlock = 256;
 constexpr size_t kBlockBytes = size_t{1} << 26;  // of pixels, or of files that wait to be decoded
 
+// A pipe may never end, and neither does /dev/zero.
+std::string read_regular_file(const std::string& path) {
+  std::error_code code;
+  if (std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code))
+    throw Error(path, "is not a regular file", "name an image file");
+  return read_file(path);
+}
+
 }  // namespace
 
 ImageFiles::ImageFiles(std::string source, const ReadOptions& options, Sink sink)
@@ -87,7 +95,7 @@ void ImageFiles::decode(size_t block) {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];
       try {
-        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_file(item.where);
+        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_regular_file(item.where);
         images[i] = decode_image(item.where, bytes, options_.size, remedy);
       } catch (const Error& error) {
         problems[i] = error;

@@ -7,8 +7,10 @@
 #include <httplib.h>
 #include <spdlog/spdlog.h>
 
+#include <cctype>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "core/asset.h"
@@ -31,47 +33,86 @@ bool same_in_constant_time(const std::string& guess, const std::string& secret) 
   return difference == 0;
 }
 
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// "Bearer TOKEN"; the first word in any case.
+bool authorised(const std::string& header, const std::string& token) {
+  constexpr size_t kScheme = 7;
+  return lower_case(header.substr(0, kScheme)) == "bearer " &&
+         same_in_constant_time(header.substr(kScheme), token);
+}
+
 void send(const Answer& answer, Response& response) {
   response.status = answer.status;
   if (answer.status == 429 || answer.status == 503) response.set_header("Retry-After", "1");
   response.set_content(answer.body, kJson);
 }
 
-// The files of a form, in the order in which they were sent. Empty if the body was refused: it is too large,
-// or no form.
-std::optional<std::vector<Upload>> read_form(const httplib::ContentReader& reader) {
+// Counts what arrives, unpacked: httplib compares only the Content-Length with its limit, and waits for every
+// read anew.
+class BodyLimit {
+ public:
+  explicit BodyLimit(const ServerOptions& options)
+      : left_(options.body_bytes),
+        end_(std::chrono::steady_clock::now() + kReads * std::chrono::seconds(options.timeout)) {}
+  bool take(size_t bytes) {  // false: stop reading
+    left_ -= static_cast<int64_t>(bytes);
+    return left_ >= 0 && std::chrono::steady_clock::now() < end_;
+  }
+  // What to answer if reading stopped; empty if httplib has set a status.
+  std::optional<Answer> refusal(const ServerOptions& options) const {
+    if (left_ < 0) return problem(413, fmt::format("the body is larger than {} bytes", options.body_bytes));
+    if (std::chrono::steady_clock::now() >= end_) return problem(408, "the body took too long to arrive");
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr int kReads = 6;  // times the timeout of one read, for a whole body
+  int64_t left_;
+  std::chrono::steady_clock::time_point end_;
+};
+
+// The files of a form, in the order in which they were sent. Empty if reading stopped.
+std::optional<std::vector<Upload>> read_form(const httplib::ContentReader& reader, BodyLimit& limit) {
   std::vector<Upload> uploads;
+  bool file = false;  // not a field of text
   const bool read = reader(
       [&](const httplib::MultipartFormData& part) {
-        uploads.push_back({part.filename.empty() ? part.name : part.filename, ""});
-        return true;
+        file = !part.filename.empty();
+        if (file) uploads.push_back({part.filename, ""});
+        return limit.take(0);
       },
       [&](const char* data, size_t length) {
-        uploads.back().bytes.append(data, length);
-        return true;
+        if (file) uploads.back().bytes.append(data, length);
+        return limit.take(length);
       });
   return read ? std::optional(uploads) : std::nullopt;
 }
 
-std::optional<std::string> read_body(const httplib::ContentReader& reader) {
+std::optional<std::string> read_body(const httplib::ContentReader& reader, BodyLimit& limit) {
   std::string body;
   const bool read = reader([&](const char* data, size_t length) {
     body.append(data, length);
-    return true;
+    return limit.take(length);
   });
   return read ? std::optional(body) : std::nullopt;
 }
 
 // Empty if httplib has refused the body and set the status.
-std::optional<Answer> predict(Service& service, const Request& request,
-                              const httplib::ContentReader& reader) {
+std::optional<Answer> predict(Service& service, const Request& request, const httplib::ContentReader& reader,
+                              const ServerOptions& options) {
+  BodyLimit limit(options);
   if (request.is_multipart_form_data()) {
-    const auto uploads = read_form(reader);
-    return uploads ? std::optional(service.predict(*uploads)) : std::nullopt;
+    const auto uploads = read_form(reader, limit);
+    return uploads ? std::optional(service.predict(*uploads)) : limit.refusal(options);
   }
-  const auto body = read_body(reader);
-  if (!body) return std::nullopt;
-  if (request.get_header_value("Content-Type").rfind(kJson, 0) == 0) return service.predict_json(*body);
+  const auto body = read_body(reader, limit);
+  if (!body) return limit.refusal(options);
+  if (lower_case(request.get_header_value("Content-Type")).rfind(kJson, 0) == 0)
+    return service.predict_json(*body);
   if (body->empty())
     return problem(400, "the body is empty; send the bytes of an image, a form with files, or JSON");
   return service.predict({{"image", *body}});
@@ -100,8 +141,7 @@ Server::Server(Service& service, const ServerOptions& options)
   // Authorisation, for everything but the page itself and the sign of life.
   server.set_pre_routing_handler([this](const Request& request, Response& response) {
     const bool open = options_.token.empty() || request.path == "/" || request.path == "/healthz";
-    const bool allowed =
-        open || same_in_constant_time(request.get_header_value("Authorization"), "Bearer " + options_.token);
+    const bool allowed = open || authorised(request.get_header_value("Authorization"), options_.token);
     if (allowed) return httplib::Server::HandlerResponse::Unhandled;
     response.set_header("WWW-Authenticate", "Bearer");
     send(problem(401, "this service needs the header Authorization: Bearer TOKEN"), response);
@@ -110,15 +150,13 @@ Server::Server(Service& service, const ServerOptions& options)
   server.Post(kPredict,
               [this](const Request& request, Response& response, const httplib::ContentReader& reader) {
                 const auto start = std::chrono::steady_clock::now();
-                if (const auto answer = predict(service_, request, reader)) send(*answer, response);
+                if (const auto answer = predict(service_, request, reader, options_)) send(*answer, response);
                 const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-                service_.metrics().add_request(kPredict, response.status, took.count());
+                service_.metrics().add_time(took.count());
               });
   const auto get = [&](const char* path, const char* type, auto content) {
-    server.Get(path, [this, path, type, content](const Request&, Response& response) {
-      response.set_content(content(), type);
-      service_.metrics().add_request(path, 200, 0);
-    });
+    server.Get(
+        path, [type, content](const Request&, Response& response) { response.set_content(content(), type); });
   };
   get("/v1/model", kJson, [this] { return service_.model(); });
   get("/metrics", "text/plain; version=0.0.4", [this] { return service_.metrics_text(); });
@@ -126,6 +164,10 @@ Server::Server(Service& service, const ServerOptions& options)
   get("/", "text/html; charset=utf-8", [] { return std::string(asset("serve.html")); });
   server.Get("/healthz", [this](const Request&, Response& response) {
     send(service_.stopping() ? problem(503, "stopping") : Answer{200, R"({"status":"ok"})"}, response);
+  });
+  server.set_logger([this](const Request& request, const Response& response) {
+    const std::set<std::string> known = {kPredict, "/v1/model", "/metrics", "/openapi.json", "/", "/healthz"};
+    service_.metrics().add_request(known.count(request.path) > 0 ? request.path : "other", response.status);
   });
   // What httplib refuses by itself: unknown paths, bodies and headers that are too large, bad requests.
   server.set_error_handler([this](const Request& request, Response& response) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "core/base64.h"
 #include "poem/error.h"
@@ -58,7 +59,12 @@ Histogram histogram(const std::vector<float>& ascending) {
 Answer problem(int status, const std::string& text) { return {status, to_text(json{{"error", text}})}; }
 
 Service::Service(std::string path, at::Device device, const Batcher::Limits& limits)
-    : path_(std::move(path)), device_(device), detector_(load()), batcher_(limits) {
+    : path_(std::move(path)),
+      device_(device),
+      detector_(load()),
+      most_images_(limits.queue),
+      free_decoders_(std::max(1U, std::thread::hardware_concurrency())),
+      batcher_(limits) {
   metrics_.set_score_buckets(score_buckets(*detector_));
 }
 
@@ -67,6 +73,9 @@ std::shared_ptr<const Detector> Service::load() const {
   if (!detector->threshold)
     throw Error(path_, "has no threshold, so it cannot call an image unknown",
                 "give it one with poem calibrate");
+  if (const int64_t channels = detector->network->spec().channels; channels != 3)
+    throw Error(path_, fmt::format("sees images of {} channels, and image files have 3", channels),
+                "serve a detector of colour images");
   detector->network->to(device_);
   return detector;
 }
@@ -83,6 +92,27 @@ std::shared_ptr<const Detector> Service::current() const {
   return detector_;
 }
 
+at::Tensor Service::decode(const Upload& upload, const Detector& detector) {
+  constexpr uint64_t kMostPixels = 50'000'000;  // as a large camera has
+  std::unique_lock<std::mutex> lock(decoders_mutex_);
+  decoder_free_.wait(lock, [this] { return free_decoders_ > 0; });
+  --free_decoders_;
+  lock.unlock();
+  const auto leave = [this] {
+    const std::lock_guard<std::mutex> again(decoders_mutex_);
+    ++free_decoders_;
+    decoder_free_.notify_one();
+  };
+  try {
+    at::Tensor image = read_image(upload.name, upload.bytes, detector.size, kMostPixels);
+    leave();
+    return image;
+  } catch (...) {
+    leave();
+    throw;
+  }
+}
+
 json Service::result(const Detector& detector, const Verdict& verdict) {
   metrics_.add_verdict(verdict.known ? "known" : verdict.unsure ? "unsure" : "unknown", verdict.score);
   json result = {{"verdict", detector.word(verdict)},
@@ -90,20 +120,22 @@ json Service::result(const Detector& detector, const Verdict& verdict) {
                  {"threshold", *detector.threshold},
                  {"probability", number(verdict.probability)},
                  {"p_value", number(verdict.p_value)}};
-  result["class"] = verdict.label >= 0 ? json(detector.class_names[verdict.label]) : json(nullptr);
+  result["predicted"] = verdict.label >= 0 ? json(detector.class_names[verdict.label]) : json(nullptr);
   return result;
 }
 
 Answer Service::predict(const std::vector<Upload>& uploads) {
-  if (stopping_) return problem(503, "the service is stopping; try again");
   if (uploads.empty()) return problem(400, "there is no image in the request");
+  if (static_cast<int64_t>(uploads.size()) > most_images_)
+    return problem(413, fmt::format("{} images are more than the {} that one request may have",
+                                    uploads.size(), most_images_));
   const std::shared_ptr<const Detector> detector = current();
   std::vector<json> results;
   std::vector<at::Tensor> images;
   for (const Upload& upload : uploads) {
     results.push_back({{"name", upload.name}});
     try {
-      images.push_back(read_image(upload.name, upload.bytes, detector->size));
+      images.push_back(decode(upload, *detector));
     } catch (const Error& error) {
       metrics_.add_unreadable();
       results.back()["error"] = error.problem();
@@ -135,9 +167,8 @@ Answer Service::predict_json(const std::string& body) {
       if (field != "name" && field != "data")
         return problem(400, fmt::format("unknown field '{}': {}", field, kForm));
     }
-    const std::string name = image.contains("name") && image["name"].is_string()
-                                 ? image["name"].get<std::string>()
-                                 : fmt::format("image {}", uploads.size());
+    if (image.contains("name") && !image["name"].is_string()) return problem(400, "'name' is not a text");
+    const std::string name = image.value("name", fmt::format("image {}", uploads.size()));
     auto bytes = from_base64(image["data"].get<std::string>());
     if (!bytes) return problem(400, fmt::format("{}: 'data' is not base64", name));
     uploads.push_back({name, std::move(*bytes)});
@@ -160,8 +191,7 @@ std::string Service::model() const {
 }
 
 std::string Service::metrics_text() const {
-  return metrics_.text({{"poem_queue_images", static_cast<double>(batcher_.waiting())},
-                        {"poem_batches", static_cast<double>(batcher_.batches())}});
+  return metrics_.text({{"poem_queue_images", static_cast<double>(batcher_.waiting())}});
 }
 
 }  // namespace poem

@@ -10,6 +10,7 @@
 #include <c10/core/Device.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -42,7 +43,7 @@ class Service {
   void reload();
 
   // One result per image: 200. An image that cannot be decoded is a result with an error; if no image can be,
-  // the status is 422. No image: 400. No room: 429. After stop(): 503.
+  // the status is 422. No image: 400. More images than may wait: 413. No room among those that wait: 429.
   Answer predict(const std::vector<Upload>& uploads);
   // {"images": [{"name": …, "data": base64}, …]}; an unknown field is an error, status 400.
   Answer predict_json(const std::string& body);
@@ -50,12 +51,13 @@ class Service {
   std::string model() const;  // JSON: what the detector knows, and the histogram of its held-out ID scores
   std::string metrics_text() const;
   ServiceMetrics& metrics() { return metrics_; }
-  void stop() { stopping_ = true; }
+  void stop() { stopping_ = true; }  // only says so: requests that have begun are answered
   bool stopping() const { return stopping_; }
 
  private:
   std::shared_ptr<const Detector> current() const;
   std::shared_ptr<const Detector> load() const;
+  at::Tensor decode(const Upload& upload, const Detector& detector);
   nlohmann::json result(const Detector& detector, const Verdict& verdict);
 
   const std::string path_;
@@ -64,6 +66,10 @@ class Service {
   std::shared_ptr<const Detector> detector_;
   ServiceMetrics metrics_;
   std::atomic<bool> stopping_{false};
+  const int64_t most_images_;  // of a request
+  std::mutex decoders_mutex_;
+  std::condition_variable decoder_free_;
+  int64_t free_decoders_;  // decoding takes memory: no more images at once than there are cores
   Batcher batcher_;
 };
 

@@ -29,10 +29,14 @@ std::string ServiceMetrics::Histogram::text(const std::string& name, const std::
   return text + fmt::format("{0}_sum {1}\n{0}_count {2}\n", name, sum, count);
 }
 
-void ServiceMetrics::add_request(const std::string& path, int status, double seconds) {
+void ServiceMetrics::add_request(const std::string& path, int status) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ++requests_[{path, status}];
-  if (path == "/v1/predict") seconds_.add(seconds);
+}
+
+void ServiceMetrics::add_time(double seconds) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  seconds_.add(seconds);
 }
 
 void ServiceMetrics::add_verdict(const std::string& verdict, double score) {

@@ -1,7 +1,7 @@
 // What a service has done so far, in Prometheus' text format.
 //
 //   ServiceMetrics metrics;
-//   metrics.add_request("/v1/predict", 200, 0.004);
+//   metrics.add_request("/v1/predict", 200);
 //   metrics.add_verdict("known", 12.5);
 //   metrics.text();
 #pragma once
@@ -17,7 +17,8 @@ namespace poem {
 
 class ServiceMetrics {
  public:
-  void add_request(const std::string& path, int status, double seconds);
+  void add_request(const std::string& path, int status);
+  void add_time(double seconds);  // of a request for verdicts
 
   // "known", "unsure" or "unknown".
   void add_verdict(const std::string& verdict, double score);

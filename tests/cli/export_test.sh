@@ -44,6 +44,7 @@ expect_error page "--force" -- export run --web page --runtime runtime
 expect_ok export run --web page --runtime runtime --force
 expect_error run -- export run --web run --runtime runtime --force
 expect_error node_modules/onnxruntime-web/dist ort.wasm.min.mjs "npm install onnxruntime-web" "--runtime" -- export run --web new
+expect_error page/more.onnx "--web" -- export run --onnx page/more.onnx --web page --runtime runtime --force
 expect_error "2 channels" -- export flat --web new --onnx new.onnx --runtime runtime
 rm runtime/ort-wasm-simd-threaded.wasm
 expect_error runtime ort-wasm-simd-threaded.wasm "--runtime" -- export run --web new --runtime runtime

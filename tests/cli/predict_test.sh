@@ -142,3 +142,16 @@ sed 's/poem-detector-2/poem-detector-3/' run/detector.safetensors >newer.safeten
 expect_error newer.safetensors "poem-detector-3" "this poem reads poem-detector-2" -- predict newer.safetensors all/plain.png
 expect_ok predict run all/plain.png --out rows.csv --force
 expect_same "$(wc -l <rows.csv)" 2
+
+# What never ends is refused, and the detector is not written over.
+mkfifo pipe.png
+expect_incomplete predict run /dev/zero pipe.png all/plain.png --format csv
+expect_same "$(grep -c "is not a regular file" "$logs/out")" 2
+rm pipe.png
+expect_error "run/detector.safetensors" "is the detector itself" -- predict run all/plain.png --out run/detector.safetensors --force
+
+# A class cannot have the name of a verdict.
+mkdir -p named/boat named/unknown
+cp all/plain.png named/boat
+cp all/plain.png named/unknown
+expect_error named "class 'unknown'" "rename" -- train image.yaml --out named-run --set data.train=named --set data.validation=0

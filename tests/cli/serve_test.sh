@@ -20,7 +20,7 @@ start() { # start ARGUMENTS...: sets $server and $url
 
 start --max-body 1 --max-queue 8
 cat >client.py <<'PYTHON'
-import base64, concurrent.futures, csv, json, os, re, socket, struct, sys, time, urllib.error, urllib.request
+import base64, concurrent.futures, csv, gzip, json, os, re, socket, struct, sys, time, urllib.error, urllib.request
 url, mode = sys.argv[1:3]
 
 
@@ -84,10 +84,19 @@ if mode == "answers":
     problem(400, "not base64", body=b'{"images": [{"data": "*"}]}', kind="application/json")
     problem(400, "unknown field 'date'", body=b'{"images": [{"data": "", "date": 1}]}', kind="application/json")
     problem(413, "1048576", body=bytes(2 << 20))
+    many, kind = form(*[(b"f", b"x.png", first)] * 9)
+    problem(413, "9 images", body=many, kind=kind)
+    host, port = re.match("http://(.*):(.*)/", url).groups()
+    for body in (gzip.compress(bytes(2 << 20)), b"100000\r\n" + bytes(1 << 20) + b"\r\n" + b"100000\r\n" + bytes(1 << 20) + b"\r\n0\r\n\r\n"):
+        packed = body[:2] == b"\x1f\x8b"  # else in chunks, without a length
+        with socket.create_connection((host, int(port))) as s:
+            s.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\n" + (
+                b"Content-Encoding: gzip\r\nContent-Length: %d" % len(body) if packed else b"Transfer-Encoding: chunked") + b"\r\n\r\n" + body)
+            assert s.recv(100).split()[1] == b"413", packed
+    problem(400, "not a text", body=b'{"images": [{"data": "", "name": 3}]}', kind="application/json")
     problem(404, "GET", path="v2/predict", body=None, kind=None)
     bomb = first[:16] + struct.pack(">II", 60000, 60000) + first[24:]  # a header that claims 3.6 thousand million pixels
     assert "error" in results(bomb, status=422)[0]
-    host, port = re.match("http://(.*):(.*)/", url).groups()
     with socket.create_connection((host, int(port))) as s:  # a huge header
         s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 100000 + b"\r\n\r\n")
         assert s.recv(100).split()[1][:1] == b"4"
@@ -103,7 +112,7 @@ if mode == "answers":
     assert 200 in statuses
     metrics = ask("metrics")[2].decode()
     known = {m[0]: float(m[1]) for m in re.findall(r"^(\S+) (\S+)$", metrics, re.M)}
-    assert known['poem_requests_total{path="/v1/predict",status="413"}'] == 1
+    assert known['poem_requests_total{path="/v1/predict",status="413"}'] == 4
     assert known['poem_images_total{verdict="unreadable"}'] == 4
     assert sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k) == 5 + 8 * statuses.count(200)
     assert 0 <= known["poem_unknown_share"] <= 1
