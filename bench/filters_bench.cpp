@@ -11,9 +11,8 @@ POEM_BENCH(filters) {
   const ImageSet images{"noise", at::randint(256, {kImages, 3, 64, 64}, at::kByte), {}, {}};
   std::vector<Crop> crops;
   for (int64_t i = 0; i < kImages; ++i) crops.push_back({i, static_cast<uint64_t>(i)});
-  Augmentation area;
-  area.resize = true;
-  Augmentation all = area;
+  Augmentation area, all;
+  area.resize = all.resize = true;
   all.filters = {Filter::kArea,     Filter::kTriangle, Filter::kBicubic, Filter::kLanczos,
                  Filter::kGaussian, Filter::kNearest,  Filter::kPiece};
   compare(
