@@ -19,7 +19,7 @@ struct ServerOptions {
   std::string token = "";         // empty: everyone may ask; otherwise "Authorization: Bearer TOKEN"
   int64_t body_bytes = 32 << 20;  // of one request
   int connections = 64;           // served at the same time; others wait to be accepted
-  int timeout = 10;               // seconds that a client may take to send or to read
+  int timeout = 10;               // seconds that a client may be silent; six times that for a body
 };
 
 class Server {

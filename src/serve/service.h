@@ -35,7 +35,8 @@ struct Answer {
 
 class Service {
  public:
-  // Throws what Detector::load() throws, and an Error for a detector without a threshold.
+  // Throws what Detector::load() throws, and an Error for a detector that has no threshold or does not see
+  // colour images.
   Service(std::string path, at::Device device, const Batcher::Limits& limits);
 
   // Loads the detector again. Requests that have begun are answered by the one before; if it cannot be
