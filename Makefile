@@ -49,6 +49,7 @@ screenshots: build setup-tests  ## Take the pictures of docs/report.md: of a run
 	@/usr/bin/python3 tests/browser/report_test.py build/poem runs/first docs
 
 bench: build build-python  ## Measure; each line prints its ratio to a baseline from the same run
+	@scripts/install-packages bench
 	@cmake --build build --target poem_bench -j $(JOBS)
 	@build/bench/poem_bench $(ONLY)
 

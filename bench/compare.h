@@ -16,6 +16,9 @@ namespace poem::bench {
 void compare(const std::string& what, const std::function<void()>& ours,
              const std::function<void()>& baseline, double at_most, int repeats = 20);
 
+// Prints two times that were measured elsewhere, their ratio and the bar.
+void hold(const std::string& what, double our_seconds, double baseline_seconds, double at_most);
+
 // Times one side once and holds its seconds against a bar: for what takes minutes.
 void time_once(const std::string& what, const std::function<void()>& ours, double at_most_seconds);
 

@@ -16,27 +16,14 @@
 #include <thread>
 #include <vector>
 
-#include "../tests/encode_images.h"
-#include "../tests/temporary_folder.h"
 #include "compare.h"
 #include "core/file.h"
 #include "detect/predict.h"
+#include "photos.h"
 #include "poem/read.h"
 
 namespace poem::bench {
 namespace {
-
-// H×W×3 with structure at every scale, as a photo has.
-at::Tensor photo(int64_t height, int64_t width, uint64_t seed) {
-  at::Tensor sum = at::zeros({1, 3, height, width});
-  for (const int64_t scale : {4, 16, 64}) {
-    const at::Tensor coarse =
-        random_bytes({1, 3, height / scale + 2, width / scale + 2}, seed + static_cast<uint64_t>(scale))
-            .to(at::kFloat);
-    sum += at::upsample_bilinear2d(coarse, {height, width}, /*align_corners=*/false) / 3;
-  }
-  return sum[0].permute({1, 2, 0}).to(at::kByte).contiguous();
-}
 
 // libjpeg and nothing else: H×W×3 at full scale.
 at::Tensor bare_decode(const std::string& bytes) {
@@ -65,17 +52,6 @@ void for_all(size_t count, const Body& body) {
   });
 }
 
-Detector detector_of(int64_t size) {  // the network of configs/my-images.yaml
-  NetworkSpec spec;
-  spec.name = "wideresnet";
-  spec.depth = 10;
-  spec.classes = 8;
-  Detector detector{make_network(spec, 1), make_score("energy"), 0, std::vector<std::string>(8, "class"),
-                    size};
-  detector.network->train(false);
-  return detector;
-}
-
 void bare_predict(const std::vector<std::string>& paths, Network& network) {
   constexpr size_t kBatch = 500;
   const at::NoGradGuard no_grad;
@@ -95,13 +71,8 @@ void run(const std::string& command) {
 POEM_BENCH(predict) {
   constexpr int64_t kImages = 10000, kSide = 64;
   const TemporaryFolder folder;
-  const Detector detector = detector_of(kSide);
-  std::vector<std::string> paths;
-  for (int64_t i = 0; i < kImages; ++i) {
-    const std::string name = fmt::format("{:05}.jpg", i);
-    folder.put(name, encode_jpeg(photo(kSide, kSide, static_cast<uint64_t>(i % 100)), false, kCamera));
-    paths.push_back(folder / name);
-  }
+  const Detector detector = photo_detector(kSide);
+  const std::vector<std::string> paths = write_photos(folder, kImages, kSide);
   compare(
       "predicting 10,000 JPEGs of 64×64 / bare decode, bare forward",
       [&] { predict(detector, {folder.path()}, [](const Prediction& p, const at::Tensor&) { keep(p); }); },
@@ -124,7 +95,8 @@ POEM_BENCH(predict) {
 POEM_BENCH(decode) {
   constexpr size_t kImages = 2000, kDistinct = 40;
   std::vector<std::string> files;
-  for (size_t i = 0; i < kDistinct; ++i) files.push_back(encode_jpeg(photo(480, 640, i), false, kCamera));
+  for (size_t i = 0; i < kDistinct; ++i)
+    files.push_back(encode_jpeg(draw_photo(480, 640, i), false, kCamera));
   compare(
       "2,000 JPEGs of 640×480 to 224×224 / libjpeg at full scale",
       [&] { for_all(kImages, [&](size_t i) { keep(read_image("", files[i % kDistinct], 224)); }); },

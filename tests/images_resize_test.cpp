@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "encode_images.h"
 #include "poem/crops.h"
@@ -79,6 +80,37 @@ TEST(Fit, KeepsConstantImagesAtEverySize) {
   for (const int value : {0, 1, 254, 255})
     for (int64_t size = 1; size < 12; ++size)
       EXPECT_TRUE(fit(at::full({1, 3, 5, 7}, value, at::kByte), size).eq(value).all().item<bool>());
+}
+
+// A byte of the mean by its definition: the parts of all source pixels under a pixel, in whole numbers.
+int area_mean(const at::Tensor& plane, int64_t scaled_rows, int64_t y, int64_t scaled_columns, int64_t x) {
+  const int64_t rows = plane.size(0), columns = plane.size(1);
+  const auto common = [](int64_t pixel, int64_t length, int64_t source, int64_t scaled) {
+    return std::max<int64_t>(
+        0, std::min((pixel + 1) * length, (source + 1) * scaled) - std::max(pixel * length, source * scaled));
+  };
+  int64_t sum = rows * columns / 2;
+  for (int64_t j = 0; j < rows; ++j)
+    for (int64_t i = 0; i < columns; ++i)
+      sum += common(y, rows, j, scaled_rows) * common(x, columns, i, scaled_columns) *
+             plane[j][i].item<int64_t>();
+  return static_cast<int>(sum / (rows * columns));
+}
+
+// As decoders write them: pixel by pixel, and rows that are longer than the picture. In the second case the
+// weights under a pixel add up to more than float can hold exactly.
+TEST(Fit, PixelByPixelAndByPlanesAreTheSameMeans) {
+  for (const auto& [height, width, size] :
+       {std::tuple<int64_t, int64_t, int64_t>{15, 20, 14}, {263, 269, 2}}) {
+    const at::Tensor rows = random_bytes({height, width + 3, 3}, 1).narrow(1, 0, width);
+    const at::Tensor images = rows.permute({2, 0, 1}).unsqueeze(0);
+    const at::Tensor small = fit(images, size);
+    EXPECT_TRUE(at::equal(small, fit(images.contiguous(), size)));
+    const int64_t scaled = width * size / height;
+    for (const auto& [y, x] : {std::pair<int64_t, int64_t>{0, 0}, {1, 1}, {size - 1, size - 1}})
+      EXPECT_EQ(small[0][1][y][x].item<int>(),
+                area_mean(images[0][1], size, y, scaled, x + (scaled - size) / 2));
+  }
 }
 
 }  // namespace

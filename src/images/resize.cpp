@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
+#include <vector>
 
 namespace poem {
 namespace {
@@ -18,15 +20,25 @@ AreaAverage::Axis middle(int64_t length, int64_t size, int64_t shorter) {
   return {length, scaled, (scaled - size) / 2, size};
 }
 
+bool is_rgb_by_pixel(const at::Tensor& images) {  // H×W×3, seen as 3×H×W
+  return images.size(1) == 3 && images.stride(1) == 1 && images.stride(3) == 3;
+}
+
 void shrink(const at::Tensor& images, int64_t size, const at::Tensor& fitted) {
   const int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
   const int64_t shorter = std::min(height, width);
   const AreaAverage average(middle(height, size, shorter), middle(width, size, shorter));
-  const auto* in = images.data_ptr<uint8_t>();
-  auto* out = fitted.data_ptr<uint8_t>();
+  const bool by_pixel = is_rgb_by_pixel(images);
+  const at::Tensor source = by_pixel ? images : images.contiguous();
   at::parallel_for(0, images.size(0), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      average(in + i * channels * height * width, channels, out + i * channels * size * size);
+    for (int64_t i = begin; i < end; ++i) {
+      const uint8_t* in = source.data_ptr<uint8_t>() + i * source.stride(0);
+      uint8_t* out = fitted.data_ptr<uint8_t>() + i * fitted.stride(0);
+      if (by_pixel)
+        average.from_rgb(in, source.stride(2), out);
+      else
+        average(in, channels, out);
+    }
   });
 }
 
@@ -45,7 +57,7 @@ at::Tensor fit(const at::Tensor& images, int64_t size) {
   const int64_t count = images.size(0);
   at::Tensor fitted = at::empty({count, images.size(1), size, size}, at::kByte);
   if (std::min(images.size(2), images.size(3)) >= size) {
-    shrink(images.contiguous(), size, fitted);
+    shrink(images, size, fitted);
     return fitted;
   }
   const int64_t largest = std::max(images[0].numel(), fitted[0].numel());
@@ -59,51 +71,84 @@ at::Tensor fit(const at::Tensor& images, int64_t size) {
 
 // In units of 1/scaled of a source pixel, pixel i is [i·length, (i+1)·length) and source pixel k is
 // [k·scaled, (k+1)·scaled); what both have in common divided out.
-std::vector<AreaAverage::Cover> AreaAverage::covers(const Axis& axis) {
-  const int64_t divisor = std::gcd(axis.length, axis.scaled);
-  const int64_t coarse = axis.length / divisor, fine = axis.scaled / divisor;
-  std::vector<Cover> result;
-  for (int64_t i = axis.first; i < axis.first + axis.count; ++i) {
-    const int64_t begin = i * coarse, end = begin + coarse;
-    Cover cover{begin / fine, (end + fine - 1) / fine, {}};
-    for (int64_t k = cover.first; k < cover.last; ++k) {
-      cover.weights.push_back(std::min(end, (k + 1) * fine) - std::max(begin, k * fine));
+AreaAverage::Covers::Covers(const Axis& axis)
+    : length(axis.length), count(axis.count), total(axis.length / std::gcd(axis.length, axis.scaled)) {
+  const int64_t fine = axis.scaled / std::gcd(axis.length, axis.scaled);
+  const auto begin = [&](int64_t i) { return (axis.first + i) * total; };
+  const auto last = [&](int64_t i) { return (begin(i) + total + fine - 1) / fine; };
+  for (int64_t i = 0; i < count; ++i) taps = std::max(taps, last(i) - begin(i) / fine);
+  for (int64_t i = 0; i < count; ++i) {
+    first.push_back(std::min(begin(i) / fine, length - taps));
+    for (int64_t k = first[i]; k < first[i] + taps; ++k) {
+      const int64_t covered = std::min(begin(i) + total, (k + 1) * fine) - std::max(begin(i), k * fine);
+      weights.push_back(std::max<int64_t>(0, covered));
     }
-    result.push_back(std::move(cover));
   }
-  return result;
 }
 
-AreaAverage::AreaAverage(const Axis& rows, const Axis& columns)
-    : height_(rows.length),
-      width_(columns.length),
-      rows_(covers(rows)),
-      columns_(covers(columns)),
-      total_(rows.length / std::gcd(rows.length, rows.scaled) *
-             (columns.length / std::gcd(columns.length, columns.scaled))) {}
+AreaAverage::AreaAverage(const Axis& rows, const Axis& columns) : rows_(rows), columns_(columns) {}
 
-void AreaAverage::operator()(const uint8_t* in, int64_t channels, uint8_t* out) const {
-  std::vector<uint32_t> line(width_);
-  const auto total = static_cast<double>(total_);
-  for (int64_t c = 0; c < channels; ++c, in += height_ * width_) {
-    for (const Cover& row : rows_) {
-      std::fill(line.begin(), line.end(), 0);
-      for (int64_t k = row.first; k < row.last; ++k) {
-        const uint8_t* from = in + k * width_;
-        const uint32_t weight = row.weights[k - row.first];
-        for (int64_t x = 0; x < width_; ++x) line[x] += weight * from[x];
+// All numbers are whole and exact: sums stay below 256 · total, which float holds up to 2²⁴ and double up to
+// 2⁵³. The quotient is exact too: it is below 256, where the numbers of a type are at most 2⁻¹⁶ or 2⁻⁴⁵
+// apart, and if it is not whole, it is 1/total or more below the next whole number.
+template <int kChannels, typename Number>
+void AreaAverage::average(const uint8_t* in, int64_t stride, uint8_t* out) const {
+  const int64_t begin = columns_.first.front() * kChannels, columns = columns_.count;
+  const int64_t width = (columns_.first.back() + columns_.taps) * kChannels - begin;
+  const int64_t total = rows_.total * columns_.total;
+  std::vector<Number> line(width), sums(kChannels * columns);
+  const std::vector<Number> column_weights(columns_.weights.begin(), columns_.weights.end());
+  for (int64_t y = 0; y < rows_.count; ++y) {
+    for (int64_t k = 0; k < rows_.taps; ++k) {
+      const auto weight = static_cast<Number>(rows_.weights[y * rows_.taps + k]);
+      const uint8_t* from = in + (rows_.first[y] + k) * stride + begin;
+      for (int64_t x = 0; x < width; ++x)
+        line[x] = (k == 0 ? Number{0} : line[x]) + weight * static_cast<Number>(from[x]);
+    }
+    const auto sum_columns = [&](auto taps) {
+      const Number* weight = column_weights.data();
+      for (int64_t x = 0; x < columns; ++x) {
+        const Number* from = line.data() + columns_.first[x] * kChannels - begin;
+        Number sum[kChannels];
+        std::fill_n(sum, kChannels, static_cast<Number>(total / 2));
+        for (int64_t k = 0; k < taps; ++k, ++weight, from += kChannels)
+          for (int c = 0; c < kChannels; ++c) sum[c] += *weight * from[c];
+        for (int c = 0; c < kChannels; ++c) sums[c * columns + x] = sum[c];
       }
-      for (const Cover& column : columns_) {
-        auto sum = static_cast<int64_t>(total_ / 2);
-        for (int64_t k = column.first; k < column.last; ++k) {
-          sum += int64_t{line[k]} * column.weights[k - column.first];
-        }
-        // The quotient of whole numbers, which processors find faster in floating point. Up to 256 a double
-        // has steps of at most 2⁻⁴⁵, and a quotient that is not whole is 1/total_ or more below the next.
-        *out++ = static_cast<uint8_t>(static_cast<double>(sum) / total);
-      }
+    };
+    // Halves, and what a decoder has halved: loops of a length that the compiler knows are faster.
+    if (columns_.taps == 2)
+      sum_columns(std::integral_constant<int64_t, 2>());
+    else if (columns_.taps == 3)
+      sum_columns(std::integral_constant<int64_t, 3>());
+    else
+      sum_columns(columns_.taps);
+    for (int c = 0; c < kChannels; ++c) {
+      const Number* sum = sums.data() + c * columns;
+      uint8_t* to = out + (c * rows_.count + y) * columns;
+      for (int64_t x = 0; x < columns; ++x)
+        to[x] = static_cast<uint8_t>(static_cast<int>(sum[x] / static_cast<Number>(total)));
     }
   }
+}
+
+template <int kChannels>
+void AreaAverage::from_rows(const uint8_t* in, int64_t stride, uint8_t* out) const {
+  constexpr int64_t kMostForFloat = 65535;
+  if (rows_.total * columns_.total <= kMostForFloat)
+    average<kChannels, float>(in, stride, out);
+  else
+    average<kChannels, double>(in, stride, out);
+}
+
+void AreaAverage::from_rgb(const uint8_t* in, int64_t stride, uint8_t* out) const {
+  from_rows<3>(in, stride, out);
+}
+
+void AreaAverage::operator()(const uint8_t* in, int64_t channels, uint8_t* out) const {
+  for (int64_t c = 0; c < channels; ++c)
+    from_rows<1>(in + c * rows_.length * columns_.length, columns_.length,
+                 out + c * rows_.count * columns_.count);
 }
 
 }  // namespace poem

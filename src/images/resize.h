@@ -26,17 +26,24 @@ class AreaAverage {
 
   // uint8 channels×rows.length×columns.length → channels×rows.count×columns.count
   void operator()(const uint8_t* in, int64_t channels, uint8_t* out) const;
+  // The same from rows.length×columns.length×3, as decoders write it. Rows begin `stride` bytes apart.
+  void from_rgb(const uint8_t* in, int64_t stride, uint8_t* out) const;
 
  private:
-  struct Cover {  // the source pixels under one pixel, with their weights
-    int64_t first, last;
-    std::vector<uint32_t> weights;
+  // The source pixels under each pixel, with their weights: `taps` from first[i] on, of which some weigh 0.
+  struct Covers {
+    explicit Covers(const Axis& axis);
+    int64_t length, count, taps = 0;
+    int64_t total;  // the sum of the weights under a pixel
+    std::vector<int64_t> first;
+    std::vector<int64_t> weights;  // count × taps
   };
-  static std::vector<Cover> covers(const Axis& axis);
+  template <int kChannels>
+  void from_rows(const uint8_t* in, int64_t stride, uint8_t* out) const;
+  template <int kChannels, typename Number>
+  void average(const uint8_t* in, int64_t stride, uint8_t* out) const;
 
-  int64_t height_, width_;
-  std::vector<Cover> rows_, columns_;
-  uint64_t total_;  // the sum of all weights under one pixel
+  Covers rows_, columns_;
 };
 
 }  // namespace poem

@@ -53,8 +53,8 @@ at::Tensor decode_image(const std::string& where, const std::string& bytes, int6
                         const std::string& remedy) {
   try {
     const DecodedImage image = decode(bytes, size);
-    const at::Tensor upright = turn_upright(image.rows, image.orientation).permute({2, 0, 1}).contiguous();
-    return fit(upright.unsqueeze(0), size).squeeze(0);
+    const at::Tensor upright = turn_upright(image.rows, image.orientation).permute({2, 0, 1});
+    return fit(upright.unsqueeze(0), size).squeeze(0).contiguous();
   } catch (const Damage& damage) {
     throw Error(where, std::string("cannot be decoded: ") + damage.what(), remedy);
   }

@@ -1,0 +1,112 @@
+// poem serve beside the forward passes that it cannot do without: as many requests as it can answer, by wrk,
+// and the time of single requests at half that load.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../tests/encode_images.h"
+#include "../tests/temporary_folder.h"
+#include "compare.h"
+#include "photos.h"
+#include "serve/server.h"
+
+namespace poem::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int64_t kSide = 64;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Seconds per image of the bare network.
+double forward_seconds(Network& network, int64_t batch, int repeats) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor images = random_bytes({batch, 3, kSide, kSide}, 1);
+  std::vector<double> times;
+  for (int i = 0; i <= repeats; ++i) {
+    const auto start = Clock::now();
+    keep(network.logits(network.features(images)));
+    if (i > 0) times.push_back(seconds_since(start) / static_cast<double>(batch));  // the first one warms up
+  }
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<size_t>(repeats) / 2];
+}
+
+// Seconds per request, wrk's 32 connections together.
+double seconds_by_wrk(const TemporaryFolder& folder, const std::string& photo, int port) {
+  folder.put("photo.jpg", photo);
+  folder.put("post.lua", fmt::format("wrk.method = 'POST'\nwrk.body = io.open('{}', 'rb'):read('*a')\n",
+                                     folder / "photo.jpg"));
+  const std::string command =
+      fmt::format("wrk -t1 -c32 -d5s -s {} http://127.0.0.1:{}/v1/predict", folder / "post.lua", port);
+  const std::unique_ptr<FILE, int (*)(FILE*)> out(popen(command.c_str(), "r"), pclose);
+  std::string text;
+  char part[512];
+  while (const size_t size = std::fread(part, 1, sizeof part, out.get())) text.append(part, size);
+  const std::string label = "Requests/sec:";
+  const size_t at = text.find(label);
+  if (at == std::string::npos || text.find("Non-2xx") != std::string::npos)
+    throw std::runtime_error("wrk (of Debian's package wrk) says:\n" + text);
+  return 1 / std::stod(text.substr(at + label.size()));
+}
+
+// The 99th percentile of the seconds from the time at which a request was due to its answer. Requests are due
+// at equal intervals, whether earlier ones are answered or not.
+double slowest_percent(const std::string& photo, int port, double interval) {
+  constexpr int kClients = 8, kRequests = 1000;
+  std::vector<double> times(kRequests);
+  const auto start = Clock::now();
+  std::vector<std::thread> clients;
+  for (int c = 0; c < kClients; ++c)
+    clients.emplace_back([&, c] {
+      httplib::Client client("127.0.0.1", port);
+      client.set_keep_alive(true);
+      client.set_tcp_nodelay(true);
+      for (int i = c; i < kRequests; i += kClients) {
+        const auto due =
+            start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(i * interval));
+        std::this_thread::sleep_until(due);
+        const auto answer = client.Post("/v1/predict", photo, "image/jpeg");
+        if (!answer || answer->status != 200) throw std::runtime_error("a request was not answered");
+        times[static_cast<size_t>(i)] = seconds_since(due);
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  std::nth_element(times.begin(), times.begin() + kRequests * 99 / 100, times.end());
+  return times[kRequests * 99 / 100];
+}
+
+}  // namespace
+
+POEM_BENCH(serve) {
+  const TemporaryFolder folder;
+  const Detector detector = photo_detector(kSide);
+  detector.save(folder / "detector.safetensors");
+  const std::string photo = encode_jpeg(draw_photo(kSide, kSide, 1), false, kCamera);
+  Service service(folder / "detector.safetensors", at::kCPU, {});
+  ServerOptions options;
+  options.port = 0;
+  Server server(service, options);
+  server.start();
+  seconds_by_wrk(folder, photo, server.port());  // warms up
+  const double request = seconds_by_wrk(folder, photo, server.port());
+  hold("serving JPEGs of 64×64 to 32 connections / bare forward of 64", request,
+       forward_seconds(*detector.network, 64, 20), 1 / 0.7);
+  hold("99th percentile of a request at half load / bare forward of 1",
+       slowest_percent(photo, server.port(), 2 * request), forward_seconds(*detector.network, 1, 100), 3);
+  server.stop();
+}
+
+}  // namespace poem::bench
