@@ -34,6 +34,7 @@ std::string default_folder(const std::string& file);
 void carry_out(const Study& study, const std::string& out, size_t jobs, bool force,
                const CommonOptions& common);
 
+void add_bench(CLI::App& app, const CommonOptions& common);
 void add_calibrate(CLI::App& app, const CommonOptions& common);
 void add_config(CLI::App& app);
 void add_data(CLI::App& app);
@@ -45,6 +46,7 @@ void add_info(CLI::App& app);
 void add_metrics(CLI::App& app);
 void add_mine(CLI::App& app);
 void add_pack(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_posthoc(CLI::App& app);
 void add_predict(CLI::App& app, const CommonOptions& common);
 void add_report(CLI::App& app);

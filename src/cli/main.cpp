@@ -89,6 +89,9 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   poem::add_toy(app, common);
   poem::add_theory(app);
   group("Study");
+  poem::add_plan(app);
+  poem::add_bench(app, common);
+  group("Plan");
   poem::add_info(app);
   poem::add_report(app);
   group("Look into");

@@ -1,0 +1,166 @@
+#include "plan/cost.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "poem/crops.h"
+#include "poem/error.h"
+#include "poem/mining.h"
+
+namespace poem {
+namespace {
+
+thread_local double counted = 0;  // callbacks of LibTorch have no state of their own
+
+// After a convolution or a matrix product: each number of the result took one multiplication per input.
+void count_products(const at::RecordFunction& function, at::ObserverContext*) {
+  const std::string name = function.name();
+  const bool convolves = name == "aten::convolution", multiplies = name == "aten::linear";
+  if (!convolves && !multiplies) return;
+  const auto result = function.outputs();
+  const auto inputs = function.inputs();
+  if (result.empty() || !result[0].isTensor() || inputs.size() < 2 || !inputs[1].isTensor()) return;
+  const at::Tensor weight = inputs[1].toTensor();
+  counted += static_cast<double>(result[0].toTensor().numel()) *
+             static_cast<double>(weight.numel() / weight.size(0));
+}
+
+double numbers(const Network::Named& tensors) {
+  double count = 0;
+  for (const auto& [name, tensor] : tensors) count += static_cast<double>(tensor.numel());
+  return count;
+}
+
+// How messages travel: over the slowest link that some pair of devices needs.
+struct Links {
+  double bytes_per_second, latency;
+};
+
+Links links(const Machine& machine, int64_t devices) {
+  const bool inside = devices <= machine.devices_per_host;
+  const Links chosen =
+      inside ? Links{machine.link, machine.link_latency} : Links{machine.host_link, machine.host_latency};
+  if (devices > 1 && !(chosen.bytes_per_second > 0))
+    throw Error(machine.name, fmt::format("has no speed of messages {} hosts", inside ? "inside" : "between"),
+                fmt::format("give {} in the file of the machine",
+                            inside ? "link_bytes_per_s" : "host_link_bytes_per_s"));
+  return chosen;
+}
+
+// Every device ends up with the sum of all: a ring passes each byte twice.
+void add_all_reduce(PhaseCost& phase, double bytes, double times, const Links& via, double devices) {
+  if (devices == 1) return;
+  const double sent = 2 * (devices - 1) / devices * bytes;
+  phase.message_bytes += times * sent;
+  phase.messages += times * (sent / via.bytes_per_second + 2 * std::log2(devices) * via.latency);
+}
+
+}  // namespace
+
+double PhaseCost::seconds() const { return std::max(compute + messages, disk); }
+
+std::string PhaseCost::limit() const {
+  if (disk > compute + messages) return "disk";
+  return messages > compute ? "messages" : "compute";
+}
+
+double multiply_adds(Network& network, int64_t side) {
+  const at::NoGradGuard no_grad;
+  counted = 0;
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(
+          [](const at::RecordFunction&) { return std::unique_ptr<at::ObserverContext>(); }, count_products)
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION}));
+  network.logits(network.features(at::zeros({1, network.spec().channels, side, side}, at::kByte)));
+  at::removeCallback(handle);
+  return counted;
+}
+
+Workload workload_of(const Config& config, Network& network, int64_t id_images) {
+  network.train(false);
+  Workload work;
+  work.id_images = static_cast<double>(id_images);
+  work.batch = static_cast<double>(config.train.batch);
+  work.parameters = numbers(network.parameters());
+  work.features = static_cast<double>(network.feature_count());
+  work.multiply_adds = multiply_adds(network, config.data.size);
+  work.image_bytes = static_cast<double>(network.spec().channels * config.data.size * config.data.size);
+  if (config.mining.miner == "none") return work;
+  work.pool = static_cast<double>(config.mining.pool);
+  work.outlier_batch = static_cast<double>(config.train.outlier_batch);
+  work.select = config.mining.select > 0 ? static_cast<double>(config.mining.select)
+                                         : work.id_images * work.outlier_batch / work.batch;
+  work.posterior = make_miner(config.mining.miner)->uses_posterior();
+  if (!work.posterior) return work;
+  const bool fresh = config.queue.features == QueueFeatures::kFresh;
+  work.queued = work.id_images + work.select * (fresh ? static_cast<double>(config.queue.epochs) : 1);
+  return work;
+}
+
+std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine, int64_t count) {
+  constexpr double kCandidate = 16, kDouble = 8, kFloat = 4;  // bytes: a score and an index; sums; gradients
+  const Links via = links(machine, count);
+  const auto devices = static_cast<double>(count);
+  const double hosts = std::ceil(devices / static_cast<double>(machine.devices_per_host));
+  const NetworkSpeed speed = speed_for(machine, work.multiply_adds).speed;
+  std::vector<PhaseCost> phases;
+
+  if (work.pool > 0) {
+    PhaseCost score{"score the pool"};
+    if (work.posterior) {
+      score.compute = work.pool / (devices * speed.forward);
+      score.disk_bytes = work.pool * work.image_bytes / hosts;
+    } else {  // random outliers: only those that are trained on are read
+      score.disk_bytes = work.select * work.image_bytes / hosts;
+    }
+    score.disk = score.disk_bytes / machine.disk;
+    phases.push_back(score);
+    PhaseCost choose{"choose outliers"};
+    if (count > 1) {  // every device sees the candidates of all
+      choose.message_bytes = work.select * kCandidate;
+      choose.messages = choose.message_bytes / via.bytes_per_second + std::log2(devices) * via.latency;
+    }
+    phases.push_back(choose);
+  }
+
+  PhaseCost train{"train"};
+  const double steps = std::ceil(work.id_images / work.batch);
+  const double images = work.batch + work.outlier_batch;
+  train.compute = steps * std::max(speed.step, images / (devices * speed.train));
+  add_all_reduce(train, kFloat * work.parameters, steps, via, devices);
+  phases.push_back(train);
+
+  if (work.posterior) {
+    PhaseCost queue{"queue"};
+    queue.compute = work.queued / (devices * speed.forward);
+    add_all_reduce(queue, kDouble * work.features * (work.features + 1), 1, via, devices);
+    phases.push_back(queue);
+  }
+
+  PhaseCost epoch{"epoch"};
+  for (const PhaseCost& phase : phases) {
+    epoch.compute += phase.seconds() - phase.messages;  // phases follow one another
+    epoch.messages += phase.messages;
+    epoch.message_bytes += phase.message_bytes;
+    epoch.disk_bytes += phase.disk_bytes;
+  }
+  phases.push_back(epoch);
+  return phases;
+}
+
+double device_memory(const Workload& work, int64_t devices) {
+  constexpr double kFloat = 4, kDouble = 8, kDraws = 9;
+  const double share = 1 / static_cast<double>(devices);
+  // Weights, gradients and velocities; crops and scores of a device's part of the pool; the posterior.
+  return 3 * kFloat * work.parameters + work.pool * share * (sizeof(Crop) + (3 + kDraws) * kFloat) +
+         2 * work.select * sizeof(Crop) + (work.posterior ? 4 * kDouble * work.features * work.features : 0);
+}
+
+}  // namespace poem

@@ -1,0 +1,145 @@
+#include "plan/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "expect_error.h"
+#include "poem/network.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+// Round numbers: 100 images a second forward, 10 in training, 1,000 bytes a second over any wire.
+Machine round_machine() {
+  Machine machine;
+  machine.name = "round";
+  machine.networks = {{"some network", 1e6, 100, 10, 0.5}};
+  machine.devices_per_host = 4;
+  machine.disk = 1e4;
+  machine.link = machine.host_link = 1000;
+  return machine;
+}
+
+Workload small_work() {
+  Workload work;
+  work.id_images = 80;
+  work.pool = 1000;
+  work.select = 40;
+  work.batch = 8;
+  work.outlier_batch = 2;
+  work.queued = 120;
+  work.parameters = 50;
+  work.features = 3;
+  work.multiply_adds = 1e6;
+  work.image_bytes = 10;
+  work.posterior = true;
+  return work;
+}
+
+TEST(EpochCosts, OfOneDeviceAreItsImagesOverItsSpeed) {
+  const auto phases = epoch_costs(small_work(), round_machine(), 1);
+  ASSERT_EQ(phases.size(), 5u);
+  EXPECT_DOUBLE_EQ(phases[0].seconds(), 1000 / 100.0);  // score
+  EXPECT_EQ(phases[0].limit(), "compute");
+  EXPECT_DOUBLE_EQ(phases[0].disk_bytes, 1000 * 10);
+  EXPECT_DOUBLE_EQ(phases[1].seconds(), 0);            // choose
+  EXPECT_DOUBLE_EQ(phases[2].seconds(), 10 * 1.0);     // train: 10 steps of 10 images
+  EXPECT_DOUBLE_EQ(phases[3].seconds(), 120 / 100.0);  // queue
+  EXPECT_DOUBLE_EQ(phases[4].seconds(), 10 + 10 + 1.2);
+  EXPECT_DOUBLE_EQ(phases[4].message_bytes, 0);
+}
+
+TEST(EpochCosts, OfManyDevicesShareTheWorkAndPayForMessages) {
+  const auto phases = epoch_costs(small_work(), round_machine(), 4);
+  EXPECT_DOUBLE_EQ(phases[0].seconds(), 1000 / 400.0);
+  EXPECT_DOUBLE_EQ(phases[1].seconds(), 40 * 16 / 1000.0);  // 40 candidates
+  // A step of 10 images takes 0.25 s on four devices, but no step takes less than 0.5 s. A ring sends each of
+  // the 200 bytes of gradients 2 · 3/4 times.
+  EXPECT_DOUBLE_EQ(phases[2].compute, 10 * 0.5);
+  EXPECT_DOUBLE_EQ(phases[2].messages, 10 * 300 / 1000.0);
+  EXPECT_DOUBLE_EQ(phases[3].message_bytes, 1.5 * 8 * 3 * 4);  // m² + m sums
+  EXPECT_DOUBLE_EQ(phases.back().seconds(), 2.5 + 0.64 + 5 + 3 + 0.3 + 0.144);
+}
+
+TEST(EpochCosts, NameTheDiskThatIsTooSlow) {
+  Machine machine = round_machine();
+  machine.disk = 100;
+  const auto phases = epoch_costs(small_work(), machine, 1);
+  EXPECT_DOUBLE_EQ(phases[0].seconds(), 10000 / 100.0);
+  EXPECT_EQ(phases[0].limit(), "disk");
+  EXPECT_DOUBLE_EQ(epoch_costs(small_work(), machine, 8)[0].disk, 5000 / 100.0);  // two hosts read
+}
+
+TEST(EpochCosts, WithoutAPosteriorThereIsNoScoreAndNoQueue) {
+  Workload work = small_work();
+  work.posterior = false;
+  const auto phases = epoch_costs(work, round_machine(), 1);
+  ASSERT_EQ(phases.size(), 4u);
+  EXPECT_DOUBLE_EQ(phases[0].compute, 0);
+  work.pool = 0;
+  EXPECT_EQ(epoch_costs(work, round_machine(), 1).front().name, "train");
+}
+
+TEST(EpochCosts, NeedLinksForMoreThanOneDevice) {
+  Machine machine = round_machine();
+  machine.link = 0;
+  EXPECT_NO_THROW(epoch_costs(small_work(), machine, 1));
+  expect_error([&] { epoch_costs(small_work(), machine, 2); }, {"round", "inside hosts"});
+  machine.host_link = 0;
+  expect_error([&] { epoch_costs(small_work(), machine, 8); }, {"round", "between hosts"});
+}
+
+TEST(Speed, OfAnotherNetworkIsScaledByItsMultiplications) {
+  const Machine machine = round_machine();
+  EXPECT_FALSE(speed_for(machine, 1e6).scaled);
+  const SpeedEstimate twice = speed_for(machine, 2e6);
+  EXPECT_TRUE(twice.scaled);
+  EXPECT_DOUBLE_EQ(twice.speed.forward, 50);
+  EXPECT_DOUBLE_EQ(twice.speed.train, 5);
+}
+
+// By hand for WideResNet-10-1 on 8×8: output pixels · output channels · input channels · taps.
+TEST(MultiplyAdds, AreThoseOfTheLayers) {
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  spec.classes = 5;
+  const double stem = 64 * 16 * 3 * 9, first = 64 * 16 * 16 * 9 * 2.0,
+               second = 16 * 32 * (16 * 9 + 32 * 9 + 16), third = 4 * 64 * (32 * 9 + 64 * 9 + 32),
+               last = 64 * 5;
+  EXPECT_DOUBLE_EQ(multiply_adds(*make_network(spec, 1), 8), stem + first + second + third + last);
+}
+
+TEST(Machine, IsTheSameAfterItsFile) {
+  const TemporaryFolder folder;
+  Machine machine = round_machine();
+  machine.note = "by hand";
+  machine.host_latency = 2e-5;
+  machine.epochs = {{1000, 3.5, 2}};
+  folder.put("machine.json", to_json_text(machine));
+  const Machine read = read_machine(folder / "machine.json");
+  EXPECT_EQ(to_json_text(read), to_json_text(machine));
+  EXPECT_EQ(read.host_latency, 2e-5);
+  EXPECT_EQ(read_machine("h200").name, "h200");
+}
+
+TEST(Machine, RefusesWhatIsNone) {
+  const TemporaryFolder folder;
+  const auto expect = [&](const std::string& text, const std::vector<std::string>& words) {
+    folder.put("machine.json", text);
+    expect_error([&] { read_machine(folder / "machine.json"); }, words);
+  };
+  expect("speed: 3", {"machine.json", "not JSON", "h200"});
+  expect("[]", {"machine.json", "does not describe a machine", "poem bench"});
+  std::string text = to_json_text(round_machine());
+  text.replace(text.find("10000.0"), 7, "-1");
+  expect(text, {"\"disk_bytes_per_s\" is -1", "at least 1"});
+  text.replace(text.find("\"disk_bytes"), 11, "\"disk_byt");
+  expect(text, {"has no \"disk_bytes_per_s\""});
+  expect_error([&] { read_machine(folder / "absent.json"); }, {"absent.json"});
+}
+
+}  // namespace
+}  // namespace poem
