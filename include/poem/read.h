@@ -37,6 +37,10 @@ struct ReadOptions {
   // the image cannot be decoded, with the reason (otherwise null), before the sink gets the decoded images of
   // the same block. Bad images are then left out without an Error, and folders do not count as classes.
   std::function<void(const std::string& path, const Error* problem)> on_image = {};
+  // With skip_bad: gets the Error of each image that is left out, instead of the log.
+  std::function<void(const Error& problem)> on_bad = {};
+  // For visit_images() without `size`: images may differ in size. Those of one block have the same.
+  bool any_size = false;
 };
 
 ImageSet read_images(const std::string& source, const ReadOptions& options = {});

@@ -38,6 +38,7 @@ void add_bench(CLI::App& app, const CommonOptions& common);
 void add_calibrate(CLI::App& app, const CommonOptions& common);
 void add_config(CLI::App& app);
 void add_data(CLI::App& app);
+void add_data_check(CLI::App& data);
 void add_demo(CLI::App& app, const CommonOptions& common);
 void add_eval(CLI::App& app, const CommonOptions& common);
 void add_export(CLI::App& app);

@@ -145,7 +145,8 @@ void add_fetch(CLI::App& data, const std::shared_ptr<Options>& options) {
 
 void add_data(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  auto* data = app.add_subcommand("data", "List, verify and download the data sets of the paper");
+  auto* data = app.add_subcommand(
+      "data", "List, verify and download the data sets of the paper; check images for duplicates");
   data->add_option("--manifest", options->manifest,
                    "Use the data sets of this file (see src/catalogue/manifest.yaml)")
       ->type_name("FILE");
@@ -154,9 +155,10 @@ void add_data(CLI::App& app) {
   add_list(*data, options);
   add_verify(*data, options);
   add_fetch(*data, options);
+  add_data_check(*data);
   data->footer(
       "Examples:\n  poem data list\n  poem data list svhn\n  poem data verify datasets/\n"
-      "  poem data fetch cifar-10 --out datasets");
+      "  poem data fetch cifar-10 --out datasets\n  poem data check my-images.yaml");
 }
 
 }  // namespace poem

@@ -73,4 +73,11 @@ class Writer {
 
 std::string to_text(const TextTable& table, const Terminal& where) { return Writer(table, where).text(); }
 
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  }
+  return text;
+}
+
 }  // namespace poem

@@ -28,4 +28,7 @@ struct TextTable {
 
 std::string to_text(const TextTable& table, const Terminal& where);
 
+// A file's name may contain anything, also what a terminal takes for a command: such characters become '?'.
+std::string printable(std::string text);
+
 }  // namespace poem

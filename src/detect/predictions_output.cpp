@@ -19,14 +19,6 @@ std::string predicted(const Detector& detector, const Verdict& verdict) {
 
 std::string rounded(double share) { return std::isnan(share) ? "" : fmt::format("{:.6g}", share); }
 
-// A file's name may contain anything, also what a terminal takes for a command.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string csv_head() { return "path,verdict,predicted,probability,score,threshold,p_value,error\n"; }

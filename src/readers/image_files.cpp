@@ -19,6 +19,7 @@ namespace poem {
 namespace {
 
 constexpr size_t kBlock = 256;
+constexpr int kBlockPerThread = 4;               // where the next image may be far larger than those before
 constexpr size_t kBlockBytes = size_t{1} << 26;  // of pixels, or of files that wait to be decoded
 
 // A pipe may never end, and neither does /dev/zero.
@@ -61,7 +62,7 @@ void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
     first_ = where;
     first_size_ = image.sizes().vec();
   }
-  if (image.sizes().vec() == first_size_) return;
+  if (options_.any_size || image.sizes().vec() == first_size_) return;
   throw Error(where,
               fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(2), image.size(1), first_,
                           first_size_[2], first_size_[1]),
@@ -70,6 +71,7 @@ void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
 
 // How many are decoded at once. The first is decoded alone, because it shows how large they are.
 size_t ImageFiles::block() const {
+  if (options_.any_size) return static_cast<size_t>(kBlockPerThread * at::get_num_threads());
   if (first_size_.empty()) return 1;
   size_t bytes = 1;
   for (const int64_t axis : first_size_) bytes *= static_cast<size_t>(axis);
@@ -108,7 +110,10 @@ void ImageFiles::decode(size_t block) {
     if (problems[i]) {
       if (options_.on_image) continue;
       if (!options_.skip_bad) throw *problems[i];
-      spdlog::warn("left out: {}", problems[i]->what());
+      if (options_.on_bad)
+        options_.on_bad(*problems[i]);
+      else
+        spdlog::warn("left out: {}", problems[i]->what());
       bad_.push_back(waiting_[i].folder);
       continue;
     }
@@ -118,7 +123,10 @@ void ImageFiles::decode(size_t block) {
     names_.add(waiting_[i].name);
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + count);
-  if (!good.empty()) sink_(at::stack(good));
+  for (size_t first = 0, last; first < good.size(); first = last) {  // images of one size at a time
+    for (last = first + 1; last < good.size() && good[last].sizes() == good[first].sizes();) ++last;
+    sink_(at::stack(at::TensorList(good).slice(first, last - first)));
+  }
 }
 
 Labels ImageFiles::finish() {

@@ -326,7 +326,7 @@ Labels visit_images(const std::string& text, const ReadOptions& options, const S
     }
     sink(pixels);
   };
-  const Sink fitted = Fitting(text, options.size, pass_on);
+  const Sink fitted = options.any_size ? Sink(pass_on) : Fitting(text, options.size, pass_on);
   const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place, options);
   if (reader && reader->visit && (source.whole() || reader->visit_part)) {
     Labels labels = visit(source, *reader, telling, fitted);

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <limits>
 
-#include "images/encode.h"
 #include "images/resize.h"
 #include "report/html.h"
 #include "report/page.h"
@@ -17,17 +16,7 @@ namespace poem {
 namespace {
 
 constexpr size_t kMost = 400;
-constexpr int64_t kColumns = 8, kLargestTile = 64;
-
-// Tiles side by side, in rows of kColumns; the last row is filled up with black.
-std::string to_png(std::vector<at::Tensor> tiles) {
-  const at::Tensor black = at::zeros_like(tiles.front());
-  while (tiles.size() % kColumns != 0) tiles.push_back(black);
-  std::vector<at::Tensor> rows;
-  for (size_t i = 0; i < tiles.size(); i += kColumns)
-    rows.push_back(at::cat(at::TensorList(&tiles[i], kColumns), 2));
-  return encode_png(at::cat(rows, 1).permute({1, 2, 0}));
-}
+constexpr int64_t kLargestTile = 64;
 
 }  // namespace
 
@@ -61,22 +50,12 @@ void ContactSheet::add_kind(Page& page, Kind kind, const std::string& title,
     page.add(html_paragraph("None."));
     return;
   }
-  std::vector<at::Tensor> pixels;
-  nlohmann::json captions = nlohmann::json::array();
-  for (const auto& [score, tile] : tiles_[kind]) {
-    pixels.push_back(tile.pixels);
-    captions.push_back(tile.caption);
-  }
-  const std::string count = tiles_[kind].size() < static_cast<size_t>(counts_[kind])
-                                ? fmt::format("{} of {} images", tiles_[kind].size(), counts_[kind])
+  std::vector<Tile> tiles;
+  for (const auto& [score, tile] : tiles_[kind]) tiles.push_back(tile);
+  const std::string count = tiles.size() < static_cast<size_t>(counts_[kind])
+                                ? fmt::format("{} of {} images", tiles.size(), counts_[kind])
                                 : fmt::format("{} image{}", counts_[kind], counts_[kind] == 1 ? "" : "s");
-  page.draw({{"kind", "gallery"},
-             {"title", count},
-             {"remark", remark},
-             {"src", picture_uri(to_png(pixels))},
-             {"tile", pixels.front().size(2)},
-             {"columns", kColumns},
-             {"tiles", captions}});
+  draw_tiles(page, count, remark, tiles);
 }
 
 std::string ContactSheet::html() const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "detect/predict.h"
+#include "report/tiles.h"
 
 namespace poem {
 
@@ -25,12 +26,8 @@ class ContactSheet {
   std::string html() const;
 
  private:
-  struct Tile {
-    at::Tensor pixels;  // uint8 C×s×s
-    std::vector<std::string> caption;
-  };
   enum Kind { kUnknown, kUnsure, kKnown, kKinds };
-  void add_kind(class Page& page, Kind kind, const std::string& title, const std::string& remark) const;
+  void add_kind(Page& page, Kind kind, const std::string& title, const std::string& remark) const;
 
   const Detector& detector_;
   std::multimap<float, Tile> tiles_[kKinds];  // by score

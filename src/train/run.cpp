@@ -20,6 +20,7 @@
 #include "train/finish.h"
 #include "train/gallery.h"
 #include "train/gpu_memory.h"
+#include "train/leaks.h"
 #include "train/memory.h"
 #include "train/metrics_log.h"
 #include "train/network_setup.h"
@@ -223,6 +224,7 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
   try {
     write_file(folder.config, to_yaml(config));
     warn_of_few_held_out(config, inputs.training);
+    if (inputs.test) warn_of_leaks(inputs.training, *inputs.test);
     return train(trainer, inputs, folder, device);
   } catch (...) {
     if (!fs::exists(folder.checkpoint)) {  // nothing worth resuming

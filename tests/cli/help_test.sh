@@ -13,7 +13,7 @@ for command in $commands; do
   expect_ok "$command" --help
   expect_words "$logs/out" "Example" "  poem $command"
 done
-for command in list verify fetch; do
+for command in list verify fetch check; do
   expect_ok data "$command" --help
   expect_words "$logs/out" "Example" "  poem data $command"
 done

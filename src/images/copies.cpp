@@ -1,0 +1,83 @@
+#include "images/copies.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "core/interrupts.h"
+
+namespace poem {
+namespace {
+
+constexpr size_t kFew = 64;       // bytes
+constexpr int64_t kBlock = 4096;  // images searched between two looks at Ctrl-C
+
+uint64_t hash_of(const uint8_t* bytes, size_t count) {
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), count});
+}
+
+// Bytes from the middle of an image, where photos differ most.
+uint64_t hash_of_few(const uint8_t* image, size_t bytes) {
+  const size_t count = std::min(kFew, bytes);
+  return hash_of(image + (bytes - count) / 2, count);
+}
+
+size_t bytes_of(const ImageSet& set) {
+  return static_cast<size_t>(set.channels() * set.height() * set.width());
+}
+
+}  // namespace
+
+CopyFinder::CopyFinder(const ImageSet& images) : images_(images), pixels_(images.pixels.contiguous()) {
+  if (pixels_.scalar_type() != at::kByte) return;
+  const size_t bytes = bytes_of(images);
+  for (int64_t i = 0; i < images.size(); ++i) {
+    const uint8_t* image = pixels_.data_ptr<uint8_t>() + static_cast<size_t>(images.row(i)) * bytes;
+    few_.insert(hash_of_few(image, bytes));
+    whole_.emplace(hash_of(image, bytes), i);
+  }
+}
+
+bool CopyFinder::same_kind(const ImageSet& others) const {
+  return !few_.empty() && others.pixels.scalar_type() == at::kByte &&
+         others.pixels.sizes().slice(1) == pixels_.sizes().slice(1);
+}
+
+FoundCopies CopyFinder::search(const ImageSet& others) const {
+  if (!same_kind(others)) return {};
+  const size_t bytes = bytes_of(others);
+  std::map<int64_t, int64_t> found;  // the first copy of each image
+  std::mutex mutex;
+  const auto compare = [&](const uint8_t* other, int64_t copy) {
+    if (few_.count(hash_of_few(other, bytes)) == 0) return;
+    const auto [begin, end] = whole_.equal_range(hash_of(other, bytes));
+    for (auto same = begin; same != end; ++same) {
+      const auto row = static_cast<size_t>(images_.row(same->second));
+      if (std::memcmp(pixels_.data_ptr<uint8_t>() + row * bytes, other, bytes) != 0) continue;
+      const std::lock_guard lock(mutex);
+      int64_t& first = found.emplace(same->second, copy).first->second;
+      first = std::min(first, copy);
+    }
+  };
+  for (int64_t first = 0; first < others.size(); first += kBlock) {
+    stop_if_interrupted();
+    const int64_t count = std::min(kBlock, others.size() - first), row = others.row(first);
+    const at::Tensor block =
+        others.pixels.narrow(0, row, others.row(first + count - 1) + 1 - row).contiguous();
+    at::parallel_for(0, count, 256, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        compare(block.data_ptr<uint8_t>() + static_cast<size_t>(others.row(first + i) - row) * bytes,
+                first + i);
+    });
+  }
+  if (found.empty()) return {};
+  return {static_cast<int64_t>(found.size()), found.begin()->first, found.begin()->second};
+}
+
+}  // namespace poem

@@ -1,0 +1,61 @@
+#include "train/leaks.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/text.h"
+#include "images/copies.h"
+
+namespace poem {
+namespace {
+
+// Files that do not fit would have to be read from the disk for this alone. Those that do fit are then in
+// memory when the training needs them.
+bool is_searched(const MixturePart& part) {
+  if (part.lazy) return false;
+  if (part.images.pixels.nbytes() < available_memory()) return true;
+  spdlog::info(
+      "{} does not fit into memory: it is not searched for test images (poem data check searches it)",
+      part.images.name);
+  return false;
+}
+
+// What a run trains on.
+std::vector<const ImageSet*> searched_sets(const TrainingData& training) {
+  std::vector<const ImageSet*> sets = {&training.id};
+  for (const MixturePart& part : training.outliers.parts()) {
+    if (is_searched(part)) sets.push_back(&part.images);
+  }
+  return sets;
+}
+
+}  // namespace
+
+void warn_of_leaks(const TrainingData& training, const TestData& test) {
+  std::vector<const ImageSet*> tested = {&test.id};
+  for (const auto& [name, images] : test.ood) tested.push_back(&images);
+  const std::vector<const ImageSet*> trained = searched_sets(training);
+  std::vector<std::string> leaks;
+  std::string example;
+  for (const ImageSet* set : tested) {
+    const CopyFinder finder(*set);
+    for (const ImageSet* other : trained) {
+      const FoundCopies found = finder.search(*other);
+      if (found.count == 0) continue;
+      leaks.push_back(fmt::format("{} of {} in {}", found.count, set->name, other->name));
+      if (example.empty())
+        example = fmt::format("{} = {}", set->title(found.image), other->title(found.copy));
+    }
+  }
+  if (leaks.empty()) return;
+  spdlog::warn(
+      "images to test with are also trained on: {} (such as {}). Results on them will be too good; poem data "
+      "check shows them",
+      listed(leaks), example);
+}
+
+}  // namespace poem
