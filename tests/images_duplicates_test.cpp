@@ -302,26 +302,32 @@ TEST(CopyFinder, FindsTheSamePixels) {
   put(25, 12);
   pool.pixels[5000].copy_(test.pixels[9]);
   pool.pixels[5000][0][0][0].add_(1);  // only nearly the same
-  FoundCopies found = CopyFinder(test).search(pool);
-  EXPECT_EQ(found.count, 3);
-  EXPECT_EQ(found.image, 3);
-  EXPECT_EQ(found.copy, 7000);
+  const ImageSet other = set_of(pool.pixels.narrow(0, 40, 2).clone());
+  std::vector<FoundCopies> found = CopyFinder({&test, &other}).search(pool);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].count, 3);
+  EXPECT_EQ(found[0].image, 3);
+  EXPECT_EQ(found[0].copy, 7000);
+  EXPECT_EQ(found[1].count, 2);
+  EXPECT_EQ(found[1].copy, 40);
   leave_out(pool, {12, 4000, 7000});
-  found = CopyFinder(test).search(pool);
-  EXPECT_EQ(found.count, 1);
-  EXPECT_EQ(found.image, 17);
-  EXPECT_EQ(found.copy, 4098);  // without two of those left out
+  found = CopyFinder({&test}).search(pool);
+  EXPECT_EQ(found[0].count, 1);
+  EXPECT_EQ(found[0].image, 17);
+  EXPECT_EQ(found[0].copy, 4098);  // without two of those left out
 }
 
 TEST(CopyFinder, NeedsImagesOfOneShape) {
   const at::Tensor bytes = random_bytes({4, 1, 6, 6}, 11);
-  const ImageSet test = set_of(bytes);
-  EXPECT_EQ(CopyFinder(test).search(set_of(bytes.view({4, 1, 4, 9}))).count, 0);
-  EXPECT_EQ(CopyFinder(test).search(set_of(bytes.to(at::kFloat))).count, 0);
-  EXPECT_EQ(CopyFinder(test).search(set_of(bytes.transpose(2, 3))).count, 0);
-  EXPECT_EQ(CopyFinder(test).search(set_of(bytes.transpose(2, 3).contiguous().transpose(2, 3))).count, 4);
-  const ImageSet points = set_of(bytes.to(at::kFloat));
-  EXPECT_EQ(CopyFinder(points).search(points).count, 0);
+  const ImageSet test = set_of(bytes), points = set_of(bytes.to(at::kFloat));
+  const auto copies = [](const ImageSet& set, const at::Tensor& among) {
+    return CopyFinder({&set}).search(set_of(among))[0].count;
+  };
+  EXPECT_EQ(copies(test, bytes.view({4, 1, 4, 9})), 0);
+  EXPECT_EQ(copies(test, points.pixels), 0);
+  EXPECT_EQ(copies(test, bytes.transpose(2, 3)), 0);
+  EXPECT_EQ(copies(test, bytes.transpose(2, 3).contiguous().transpose(2, 3)), 4);  // stored by columns
+  EXPECT_EQ(copies(points, points.pixels), 0);
 }
 
 }  // namespace

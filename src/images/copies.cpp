@@ -32,36 +32,55 @@ size_t bytes_of(const ImageSet& set) {
   return static_cast<size_t>(set.channels() * set.height() * set.width());
 }
 
+bool same_shape(const ImageSet& a, const ImageSet& b) {
+  return a.pixels.scalar_type() == b.pixels.scalar_type() &&
+         a.pixels.sizes().slice(1) == b.pixels.sizes().slice(1);
+}
+
+FoundCopies summary(const std::map<int64_t, int64_t>& first_copies) {
+  if (first_copies.empty()) return {};
+  const auto [image, copy] = *first_copies.begin();
+  return {static_cast<int64_t>(first_copies.size()), image, copy};
+}
+
 }  // namespace
 
-CopyFinder::CopyFinder(const ImageSet& images) : images_(images), pixels_(images.pixels.contiguous()) {
-  if (pixels_.scalar_type() != at::kByte) return;
-  const size_t bytes = bytes_of(images);
-  for (int64_t i = 0; i < images.size(); ++i) {
-    const uint8_t* image = pixels_.data_ptr<uint8_t>() + static_cast<size_t>(images.row(i)) * bytes;
-    few_.insert(hash_of_few(image, bytes));
-    whole_.emplace(hash_of(image, bytes), i);
+CopyFinder::CopyFinder(const std::vector<const ImageSet*>& sets) : sets_(sets) {
+  for (size_t set = 0; set < sets.size(); ++set) {
+    const ImageSet& images = *sets[set];
+    pixels_.push_back(images.pixels.contiguous());
+    if (images.pixels.scalar_type() != at::kByte) continue;
+    const size_t bytes = bytes_of(images);
+    for (int64_t i = 0; i < images.size(); ++i) {
+      const uint8_t* image = pixels_of({set, i});
+      few_.insert(hash_of_few(image, bytes));
+      whole_.emplace(hash_of(image, bytes), Place{set, i});
+    }
   }
 }
 
-bool CopyFinder::same_kind(const ImageSet& others) const {
-  return !few_.empty() && others.pixels.scalar_type() == at::kByte &&
-         others.pixels.sizes().slice(1) == pixels_.sizes().slice(1);
+const uint8_t* CopyFinder::pixels_of(const Place& place) const {
+  const ImageSet& set = *sets_[place.set];
+  return pixels_[place.set].data_ptr<uint8_t>() + static_cast<size_t>(set.row(place.image)) * bytes_of(set);
 }
 
-FoundCopies CopyFinder::search(const ImageSet& others) const {
-  if (!same_kind(others)) return {};
+std::vector<FoundCopies> CopyFinder::search(const ImageSet& others) const {
+  std::vector<FoundCopies> results(sets_.size());
+  const auto fits = [&](const ImageSet* set) { return same_shape(*set, others); };
+  if (few_.empty() || others.pixels.scalar_type() != at::kByte ||
+      std::none_of(sets_.begin(), sets_.end(), fits))
+    return results;
   const size_t bytes = bytes_of(others);
-  std::map<int64_t, int64_t> found;  // the first copy of each image
+  std::vector<std::map<int64_t, int64_t>> found(sets_.size());  // the first copy of each image
   std::mutex mutex;
   const auto compare = [&](const uint8_t* other, int64_t copy) {
     if (few_.count(hash_of_few(other, bytes)) == 0) return;
     const auto [begin, end] = whole_.equal_range(hash_of(other, bytes));
     for (auto same = begin; same != end; ++same) {
-      const auto row = static_cast<size_t>(images_.row(same->second));
-      if (std::memcmp(pixels_.data_ptr<uint8_t>() + row * bytes, other, bytes) != 0) continue;
+      const Place& place = same->second;
+      if (!fits(sets_[place.set]) || std::memcmp(pixels_of(place), other, bytes) != 0) continue;
       const std::lock_guard lock(mutex);
-      int64_t& first = found.emplace(same->second, copy).first->second;
+      int64_t& first = found[place.set].emplace(place.image, copy).first->second;
       first = std::min(first, copy);
     }
   };
@@ -76,8 +95,8 @@ FoundCopies CopyFinder::search(const ImageSet& others) const {
                 first + i);
     });
   }
-  if (found.empty()) return {};
-  return {static_cast<int64_t>(found.size()), found.begin()->first, found.begin()->second};
+  std::transform(found.begin(), found.end(), results.begin(), summary);
+  return results;
 }
 
 }  // namespace poem

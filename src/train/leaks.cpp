@@ -38,17 +38,16 @@ std::vector<const ImageSet*> searched_sets(const TrainingData& training) {
 void warn_of_leaks(const TrainingData& training, const TestData& test) {
   std::vector<const ImageSet*> tested = {&test.id};
   for (const auto& [name, images] : test.ood) tested.push_back(&images);
-  const std::vector<const ImageSet*> trained = searched_sets(training);
   std::vector<std::string> leaks;
   std::string example;
-  for (const ImageSet* set : tested) {
-    const CopyFinder finder(*set);
-    for (const ImageSet* other : trained) {
-      const FoundCopies found = finder.search(*other);
-      if (found.count == 0) continue;
-      leaks.push_back(fmt::format("{} of {} in {}", found.count, set->name, other->name));
+  const CopyFinder finder(tested);
+  for (const ImageSet* other : searched_sets(training)) {
+    const std::vector<FoundCopies> found = finder.search(*other);
+    for (size_t i = 0; i < tested.size(); ++i) {
+      if (found[i].count == 0) continue;
+      leaks.push_back(fmt::format("{} of {} in {}", found[i].count, tested[i]->name, other->name));
       if (example.empty())
-        example = fmt::format("{} = {}", set->title(found.image), other->title(found.copy));
+        example = fmt::format("{} = {}", tested[i]->title(found[i].image), other->title(found[i].copy));
     }
   }
   if (leaks.empty()) return;
