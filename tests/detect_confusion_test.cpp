@@ -47,6 +47,12 @@ TEST(Confusion, IsPartOfTheResults) {
   EXPECT_TRUE(json["classes"][2]["accuracy"].is_null());
   EXPECT_EQ(json["at_threshold"], nlohmann::json::parse(R"({"threshold":1.5,"id":{"kept":4,"rejected":1},
                                       "sets":{"far":{"kept":0,"rejected":4}}})"));
+  Results unsure = with_all();
+  unsure.at_threshold = AtThreshold{1.5, {{"id", 4, 1, 1}, {"far", 0, 4, 3}}, 0.5};
+  EXPECT_EQ(nlohmann::json::parse(to_json_text(unsure))["at_threshold"], nlohmann::json::parse(R"({
+      "threshold":1.5,"unsure_threshold":0.5,"id":{"kept":4,"rejected":1,"unsure":1},
+      "sets":{"far":{"kept":0,"rejected":4,"unsure":3}}})"));
+  EXPECT_NE(to_table(unsure).find("3 (75.0 % of all)"), std::string::npos) << to_table(unsure);
   // What goes into metrics.jsonl stays as small as it was.
   EXPECT_FALSE(to_json(with_all()).contains("confusion"));
   EXPECT_FALSE(to_json(with_all()).contains("at_threshold"));

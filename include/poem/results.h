@@ -29,9 +29,11 @@ struct AtThreshold {
   struct Count {
     std::string set;
     int64_t kept, rejected;
+    int64_t unsure = 0;  // of the rejected, those from the second threshold up
   };
   double threshold;
   std::vector<Count> sets;  // "id" first
+  std::optional<double> unsure_threshold = {};
 };
 
 struct Results {
@@ -64,9 +66,10 @@ void check_figures(const std::string& score, const Results& results);
 
 // {"sets": {NAME: {fpr95, auroc, aupr_in, aupr_out, detection_error, id_count, ood_count}}, "mean": {the five
 // figures}, "id_accuracy": number or null}. Where they are known, also "problem"; "at_threshold":
-// {"threshold", "id": {"kept", "rejected"}, "sets": {NAME: the same}}; "classes": [{"name", "images",
-// "accuracy"}]; "confusion": one list of counts per class, by predicted class. Missing figures are null. Sets
-// keep their order.
+// {"threshold", "id": {"kept", "rejected"}, "sets": {NAME: the same}}, with "unsure_threshold" and "unsure"
+// (of the rejected) if the detector has a second threshold; "classes": [{"name", "images", "accuracy"}];
+// "confusion": one list of counts per class, by predicted class. Missing figures are null. Sets keep their
+// order.
 std::string to_json_text(const Results& results);
 
 // One line per set, then the line `mean`, whose counts are empty. id_accuracy and problem are the same on

@@ -56,11 +56,17 @@ std::vector<NamedPath> config_sources(const Config& config) {
 }
 
 // NAME=SOURCE, or a source that is its own name.
-std::vector<NamedPath> given_sources(std::vector<std::string> sources) {
-  for (std::string& source : sources) {
-    if (source.find('=') == source.npos) source += "=" + source;
+std::vector<NamedPath> given_sources(const std::vector<std::string>& texts) {
+  std::vector<NamedPath> sources;
+  for (const std::string& text : texts) {
+    const bool named = text.find('=') < text.find('#');  // photos#count=9 has no name
+    sources.push_back(named ? named_paths("source", {text}).front() : NamedPath{text, text});
+    const auto same = [&](const NamedPath& other) { return other.name == sources.back().name; };
+    if (std::any_of(sources.begin(), sources.end() - 1, same))
+      throw Error("source", fmt::format("the name '{}' is given twice", sources.back().name),
+                  "give each set its own name");
   }
-  return named_paths("source", sources);
+  return sources;
 }
 
 std::vector<Survey> survey_all(const Options& options) {
@@ -246,7 +252,8 @@ void complain(const std::vector<Survey>& sets, const Duplicates& found) {
   for (const Survey& set : sets) unreadable += set.unreadable.size();
   if (!overlapping.empty()) complaints.push_back("images in common (" + listed(overlapping) + ")");
   if (relabelled > 0) complaints.push_back(fmt::format("{} duplicates with different labels", relabelled));
-  if (unreadable > 0) complaints.push_back(fmt::format("{} unreadable files", unreadable));
+  if (unreadable > 0)
+    complaints.push_back(fmt::format("{} unreadable file{}", unreadable, unreadable == 1 ? "" : "s"));
   if (!complaints.empty()) throw Incomplete("found " + listed(complaints));
 }
 
@@ -289,12 +296,10 @@ void add_data_check(CLI::App& data) {
       ->type_name("F.html");
   command->add_flag("--force", options->force, "Replace an existing page");
   command->footer(
-      "exact: images with the same pixels. near: images that were compressed again, resized, made brighter "
-      "or\n"
-      "darker, or moved a little. Both count images of the set that have such a twin in the other one.\n"
-      "The exit code is 3 if two sets have images in common, if duplicates have different labels, or if "
-      "files\n"
-      "cannot be read.\n"
+      "exact: images with the same pixels. near: images that were compressed again, resized, made\n"
+      "brighter or darker, or moved a little. Both count the images of a set that have such a twin in\n"
+      "the other set. The exit code is 3 if two sets have images in common, if duplicates have\n"
+      "different labels, or if files cannot be read.\n"
       "Examples:\n"
       "  poem data check my-images.yaml\n"
       "  poem data check my-images.yaml --sheet pairs.html --set data.test=photos/new\n"

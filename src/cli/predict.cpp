@@ -12,8 +12,10 @@
 #include "core/file.h"
 #include "core/interrupts.h"
 #include "core/output_files.h"
+#include "core/text.h"
 #include "detect/predict.h"
 #include "detect/predictions_output.h"
+#include "detect/threshold.h"
 #include "poem/error.h"
 #include "poem/runtime.h"
 #include "poem/training.h"
@@ -82,10 +84,14 @@ class Output {
 
 struct Counts {
   int64_t known = 0, unsure = 0, unknown = 0, unreadable = 0;
+  int64_t sources = 0;  // that could not be read, or not to the end; nobody knows how many images they have
 
   void add(const Prediction& prediction) {
     const Verdict& verdict = prediction.verdict;
-    ++(!prediction.error.empty() ? unreadable : verdict.known ? known : verdict.unsure ? unsure : unknown);
+    if (prediction.source)
+      ++sources;
+    else
+      ++(!prediction.error.empty() ? unreadable : verdict.known ? known : verdict.unsure ? unsure : unknown);
   }
   int64_t all() const { return known + unsure + unknown + unreadable; }
 };
@@ -121,7 +127,7 @@ void run(const Options& options, const CommonOptions& common) {
       throw Error(output, "is the detector itself", "write to another file");
   }
   const Detector detector = Detector::load(path);
-  if (!detector.threshold) throw Error(path, "has no threshold", "set one with: poem calibrate");
+  check_threshold(detector, path);
   detector.network->to(pick_device(common.device));
   Output output(detector, options);
   std::optional<ContactSheet> sheet;
@@ -141,9 +147,12 @@ void run(const Options& options, const CommonOptions& common) {
   spdlog::info("{} images: {} known, {}{} unknown, {} unreadable", counts.all(), counts.known,
                detector.unsure ? fmt::format("{} unsure, ", counts.unsure) : "", counts.unknown,
                counts.unreadable);
+  std::vector<std::string> unread;
   if (counts.unreadable > 0)
-    throw Incomplete(
-        fmt::format("{} of {} images could not be read: see their errors", counts.unreadable, counts.all()));
+    unread.push_back(fmt::format("{} of {} images", counts.unreadable, counts.all()));
+  if (counts.sources > 0)
+    unread.push_back(fmt::format("{} source{}", counts.sources, counts.sources == 1 ? "" : "s"));
+  if (!unread.empty()) throw Incomplete(listed(unread) + " could not be read: see their errors");
 }
 
 }  // namespace

@@ -11,10 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "core/json_text.h"
 #include "core/memory.h"
 #include "core/safetensors.h"
 #include "core/text.h"
 #include "detect/image_blocks.h"
+#include "detect/threshold.h"
 #include "net/weights.h"
 #include "poem/error.h"
 #include "poem/version.h"
@@ -188,11 +190,6 @@ void check_score_fits(const Detector& detector, const std::string& path) {
               remedy_for(path));
 }
 
-void check_threshold(const Detector& detector) {
-  if (!detector.threshold)
-    throw Error("detector", "has no threshold", "calibrate it, or train with data.validation above 0");
-}
-
 // Of a score that is not a number, the smallest possible.
 double p_value(const std::vector<float>& held_out, float score) {
   if (held_out.empty()) return std::nan("");
@@ -220,6 +217,12 @@ void add_verdicts(const Detector& detector, const Batch& batch, std::vector<Verd
 }
 
 }  // namespace
+
+void check_threshold(const Detector& detector, const std::string& where) {
+  if (!detector.threshold)
+    throw Error(where, "has no threshold, so it cannot call an image unknown",
+                "set one with poem calibrate, or train with data.validation above 0");
+}
 
 Batch Detector::forward(const at::Tensor& pixels) const {
   network->train(false);
@@ -288,7 +291,7 @@ void Detector::save(const std::string& path) const {
   if (temperature != 1) about["temperature"] = temperature;
   if (!held_out.empty()) file.tensors[kHeldOutScores] = at::tensor(held_out);
   // Class names may be folder names in another encoding than UTF-8, which JSON does not allow.
-  const std::string text = about.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string text = json_text(about);
   file.metadata = {{"format", kFormat}, {"poem", version()}, {"detector", text}};
   write_safetensors(path, file);
 }

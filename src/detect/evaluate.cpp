@@ -39,13 +39,17 @@ ScoredSet score_images(const Detector& detector, const std::vector<std::shared_p
   return set;
 }
 
-AtThreshold count_at_threshold(const std::vector<ScoredSet>& sets, size_t score, double threshold) {
-  AtThreshold counts{threshold, {}};
+AtThreshold count_at_threshold(const std::vector<ScoredSet>& sets, size_t score, const Detector& detector) {
+  AtThreshold counts{*detector.threshold, {}, {}};
+  if (detector.unsure) counts.unsure_threshold = detector.unsure->threshold;
   for (const ScoredSet& set : sets) {
     const std::vector<float>& values = set.scores[score];
-    const auto kept =
-        std::count_if(values.begin(), values.end(), [&](float value) { return value >= threshold; });
-    counts.sets.push_back({set.name, kept, static_cast<int64_t>(values.size()) - kept});
+    const auto from = [&](double threshold) -> int64_t {
+      return std::count_if(values.begin(), values.end(), [&](float value) { return value >= threshold; });
+    };
+    const int64_t kept = from(counts.threshold);
+    counts.sets.push_back({set.name, kept, static_cast<int64_t>(values.size()) - kept,
+                           counts.unsure_threshold ? from(*counts.unsure_threshold) - kept : 0});
   }
   return counts;
 }
@@ -112,7 +116,7 @@ std::vector<Results> summarise(const std::vector<ScoredSet>& sets, const Detecto
     results.back().id_accuracy = id_accuracy;
     results.back().confusion = confusion;
     if (scores[score] == detector.score && detector.threshold)
-      results.back().at_threshold = count_at_threshold(sets, score, *detector.threshold);
+      results.back().at_threshold = count_at_threshold(sets, score, detector);
   }
   return results;
 }

@@ -26,7 +26,7 @@ class Pairing {
     ReadOptions options;
     options.size = detector_.size;
     options.on_image = [this](const std::string& image, const Error* problem) {
-      waiting_.push_back({image, {}, problem ? text_of(image, *problem) : ""});
+      waiting_.push_back({image, {}, problem ? text_of(image, *problem) : "", false});
     };
     try {
       visit(options, [&](const at::Tensor& pixels) {
@@ -38,7 +38,7 @@ class Pairing {
       const auto unjudged = [](const Prediction& prediction) { return prediction.error.empty(); };
       waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), unjudged), waiting_.end());
       pass_on({}, {});
-      use_({path, {}, text_of(path, error)}, {});
+      use_({path, {}, text_of(path, error), /*source=*/true}, {});
     }
   }
 

@@ -16,8 +16,9 @@ namespace poem {
 
 struct Prediction {
   std::string path;
-  Verdict verdict;    // only if there is no error
-  std::string error;  // why the image has no verdict; empty if it has one
+  Verdict verdict;      // only if there is no error
+  std::string error;    // why the image has no verdict; empty if it has one
+  bool source = false;  // the error is that of a whole source, or of the rest of it, not of an image
 };
 
 // `pixels` is what the network saw, C×size×size; undefined if there is an error.

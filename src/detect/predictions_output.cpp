@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.h"
 #include "core/npy.h"
 #include "core/text.h"
 #include "core/text_table.h"
@@ -48,13 +49,13 @@ std::string json_line(const Detector& detector, const Prediction& prediction) {
   } else {
     line["error"] = prediction.error;
   }
-  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return json_text(line) + "\n";
 }
 
 std::string to_table(const Detector& detector, const std::vector<Prediction>& predictions,
                      const Terminal& where) {
   TextTable table{{"path", "verdict", "probability", "score", "threshold", "p"}, 2, {}};
-  for (const auto& [path, verdict, error] : predictions) {
+  for (const auto& [path, verdict, error, source] : predictions) {
     TextTable::Row row{{{printable(path)}, {printable(error)}, {""}, {""}, {""}, {""}}};
     if (error.empty()) {
       row.entries = {{printable(path)},

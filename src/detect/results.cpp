@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.h"
 #include "core/text.h"
 #include "core/text_table.h"
 #include "detect/results_output.h"
@@ -33,27 +34,26 @@ ordered_json figures_json(const OodMetrics& metrics) {
   return json;
 }
 
-std::string compact(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 // A line for every member of an object and every entry of a list: a matrix stays legible.
-std::string json_text(const ordered_json& json, const std::string& indent = "") {
-  if (!json.is_structured() || json.empty()) return compact(json);
+std::string by_lines(const ordered_json& json, const std::string& indent = "") {
+  if (!json.is_structured() || json.empty()) return json_text(json);
   std::string text;
   for (const auto& [key, member] : json.items()) {
     text += text.empty() ? "\n" : ",\n";
     text += indent + "  ";
-    text += json.is_array() ? compact(member) : compact(key) + ": " + json_text(member, indent + "  ");
+    text += json.is_array() ? json_text(member)
+                            : json_text(ordered_json(key)) + ": " + by_lines(member, indent + "  ");
   }
   return (json.is_array() ? "[" : "{") + text + "\n" + indent + (json.is_array() ? "]" : "}");
 }
 
 ordered_json threshold_json(const AtThreshold& at) {
   ordered_json json = {{"threshold", at.threshold}};
+  if (at.unsure_threshold) json["unsure_threshold"] = *at.unsure_threshold;
   for (size_t i = 0; i < at.sets.size(); ++i) {
     ordered_json& entry = i == 0 ? json["id"] : json["sets"][at.sets[i].set];
     entry = {{"kept", at.sets[i].kept}, {"rejected", at.sets[i].rejected}};
+    if (at.unsure_threshold) entry["unsure"] = at.sets[i].unsure;
   }
   return json;
 }
@@ -146,8 +146,14 @@ std::string threshold_table(const Results& results, const Terminal& where) {
   if (!results.at_threshold) return "";
   TextTable table{
       {fmt::format("at threshold {:.6g}", results.at_threshold->threshold), "kept", "rejected"}, 1, {}};
-  for (const AtThreshold::Count& count : results.at_threshold->sets)
-    table.rows.push_back({{{count.set}, {fmt::to_string(count.kept)}, {fmt::to_string(count.rejected)}}});
+  const bool unsure = results.at_threshold->unsure_threshold.has_value();
+  if (unsure) table.header.push_back("of these unsure");
+  for (const AtThreshold::Count& count : results.at_threshold->sets) {
+    TextTable::Row row{{{count.set}, {fmt::to_string(count.kept)}, {fmt::to_string(count.rejected)}}};
+    const double share = static_cast<double>(count.unsure) / static_cast<double>(count.kept + count.rejected);
+    if (unsure) row.entries.push_back({fmt::format("{} ({:.1f} % of all)", count.unsure, 100 * share)});
+    table.rows.push_back(row);
+  }
   return to_text(table, where);
 }
 
@@ -241,13 +247,13 @@ ordered_json to_full_json(const Results& results) {
   return json;
 }
 
-std::string to_json_text(const Results& results) { return json_text(to_full_json(results)) + "\n"; }
+std::string to_json_text(const Results& results) { return by_lines(to_full_json(results)) + "\n"; }
 
 std::string to_json_text(const ScoreResults& results) {
   ordered_json json;
   for (const auto& [score, figures] : results) json["scores"][score] = with_threshold(figures);
   add_classes(results.front().second, json);
-  return json_text(json) + "\n";
+  return by_lines(json) + "\n";
 }
 
 std::string to_csv(const Results& results) { return csv_header() + csv_lines("", results); }

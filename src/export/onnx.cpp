@@ -6,7 +6,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.h"
 #include "core/text.h"
+#include "detect/threshold.h"
 #include "export/onnx_model.h"
 #include "export/operators.h"
 #include "export/recording.h"
@@ -17,7 +19,7 @@ namespace poem {
 namespace {
 
 void check(const Detector& detector) {
-  if (!detector.threshold) throw Error("detector", "has no threshold", "train with data.validation above 0");
+  check_threshold(detector);
   const std::string& name = detector.score->name();
   if (needs(name, kNetwork))
     throw Error("score '" + name + "'", "needs the network's gradients and layers, which ONNX does not have",
@@ -26,9 +28,7 @@ void check(const Detector& detector) {
 
 // What a program needs beside the outputs.
 void add_metadata(const Detector& detector, OnnxModel& model) {
-  const auto text = [](const nlohmann::json& value) {
-    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  };
+  const auto text = [](const nlohmann::json& value) { return json_text(value); };
   model.add_metadata("classes", text(detector.class_names));
   model.add_metadata("score", detector.score->name());
   model.add_metadata("threshold", text(*detector.threshold));

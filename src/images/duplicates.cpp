@@ -95,8 +95,7 @@ Collection collect(const std::vector<MarkedSet>& sets) {
 // Finds the copies that look alike. Signs that differ in at most kMostSigns of 64 bits agree completely in at
 // least kAgree of kMostSigns + kAgree blocks of bits. So for every choice of kAgree blocks a table is made of
 // the signs in these blocks, and only images with the same entry are compared: every pair is found, and only
-// a small part of all pairs is looked at. For few images, or images that are all much alike, comparing all
-// pairs is less work.
+// a small part of all pairs is looked at. If the images are all much alike, comparing all pairs is less work.
 class NearSearch {
  public:
   explicit NearSearch(const Collection& all);
@@ -320,8 +319,10 @@ DuplicatePair Summary::twin_of(size_t copies, size_t other, Kind kind) const {
     }
     if (two.group == one.group || !look_alike(all_.mark(one), all_.mark(two))) continue;
     if (kind == kRelabelled && !all_.differ(one, two)) continue;
+    const bool second =
+        kind == kRelabelled && all_.label(one) == all_.label(two);  // then a copy's label differs
     const double alike = likeness(all_.mark(one), all_.mark(two));
-    if (alike > best.likeness) best = {one.first, two.first, alike};
+    if (alike > best.likeness) best = {one.first, second ? two.twin : two.first, alike};
   }
   return best;
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "core/json_text.h"
 #include "core/output_files.h"
 #include "poem/error.h"
 #include "readers/reader_tools.h"
@@ -106,8 +107,7 @@ int64_t PackedWriter::finish(const Labels& labels) {
     file_.write(plain.data_ptr<int64_t>(), plain.nbytes());
   }
   // Folder names may be any bytes; JSON is UTF-8.
-  const std::string class_names =
-      nlohmann::json(labels.class_names).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string class_names = json_text(nlohmann::json(labels.class_names));
   header.class_names_offset = file_.size();
   header.class_names_bytes = class_names.size();
   file_.write(class_names);

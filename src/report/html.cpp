@@ -1,6 +1,7 @@
 #include "report/html.h"
 
 #include <fmt/format.h>
+#include "core/json_text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -12,7 +13,7 @@ constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 std::string valid_utf8(const std::string& text) {
   using nlohmann::json;
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+  return json::parse(json_text(json(text))).get<std::string>();
 }
 
 std::string escape(char c) {

@@ -4,6 +4,7 @@
 
 #include "core/asset.h"
 #include "core/base64.h"
+#include "core/json_text.h"
 #include "poem/version.h"
 #include "report/html.h"
 
@@ -62,7 +63,7 @@ std::string Page::html() const {
 
 std::string script_json(const nlohmann::json& json) {
   std::string safe;
-  for (char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {
+  for (char c : json_text(json)) {
     if (c == '<')
       safe += "\\u003c";  // so that neither </script> nor <!-- can occur
     else

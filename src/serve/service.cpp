@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "core/base64.h"
+#include "core/json_text.h"
+#include "detect/threshold.h"
 #include "poem/error.h"
 #include "poem/read.h"
 #include "poem/version.h"
@@ -20,9 +22,7 @@ namespace {
 using nlohmann::json;
 
 // Names come from the clients and may be any bytes.
-std::string to_text(const json& document) {
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string to_text(const json& document) { return json_text(document); }
 
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
@@ -69,9 +69,7 @@ Service::Service(std::string path, at::Device device, const Batcher::Limits& lim
 
 std::shared_ptr<const Detector> Service::load() const {
   auto detector = std::make_shared<Detector>(Detector::load(path_));
-  if (!detector->threshold)
-    throw Error(path_, "has no threshold, so it cannot call an image unknown",
-                "give it one with poem calibrate");
+  check_threshold(*detector, path_);
   if (const int64_t channels = detector->network->spec().channels; channels != 3)
     throw Error(path_, fmt::format("sees images of {} channels, and image files have 3", channels),
                 "serve a detector of colour images");

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/file.h"
+#include "core/json_text.h"
 #include "core/text.h"
 #include "poem/error.h"
 
@@ -189,7 +190,7 @@ std::string to_json_text(const Study& study, const StudyResults& results) {
     json["missing"].push_back(std::move(entry));
   }
   json["table"] = table_json(study, results.cells);
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 StudyRecord read_study_results(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/file.h"
+#include "core/json_text.h"
 #include "core/npy.h"
 #include "detect/results_output.h"
 #include "detect/scores_csv.h"
@@ -34,7 +35,7 @@ std::string results_text(const Results& results, const Detector& detector) {
                            {"kept_low", kept.low},
                            {"kept_high", kept.high}};
   }
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace

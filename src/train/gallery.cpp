@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "core/file.h"
+#include "core/json_text.h"
 #include "images/encode.h"
 #include "images/resize.h"
 #include "poem/metrics.h"
@@ -40,7 +41,7 @@ void write_sheet(const std::string& folder, const std::string& name, std::vector
     rows.push_back(at::cat(at::TensorList(&tiles[i], kColumns), 2));
   const json list = {{"tile", first.size(2)}, {"columns", kColumns}, {"tiles", captions}};
   make_output_folder(folder);
-  write_file(folder + "/" + name + ".json", list.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  write_file(folder + "/" + name + ".json", json_text(list, 1) + "\n");
   write_file(folder + "/" + name + ".png", encode_png(at::cat(rows, 1).permute({1, 2, 0})));
 }
 

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "core/file.h"
+#include "core/json_text.h"
 #include "train/tensorboard.h"
 
 namespace poem {
@@ -40,8 +41,7 @@ void MetricsLog::read(int64_t epochs) {
 
 std::string MetricsLog::text() const {
   std::string text;
-  for (const ordered_json& line : lines_)
-    text += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  for (const ordered_json& line : lines_) text += json_text(line) + "\n";
   return text;
 }
 

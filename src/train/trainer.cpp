@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/interrupts.h"
+#include "core/json_text.h"
 #include "core/progress.h"
 #include "images/pool.h"
 #include "mining/shares.h"
@@ -305,9 +306,7 @@ void Trainer::store(TensorFile& file) const {
   queue_.store(file);
   file.tensors["seconds"] = at::tensor({mine_seconds_, train_seconds_, queue_seconds_}, at::kDouble);
   file.tensors["position"] = at::tensor(std::vector<int64_t>{epoch_, batch_}, at::kLong);
-  if (diagnostics_)
-    file.metadata["diagnostics"] =
-        to_json(*diagnostics_).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (diagnostics_) file.metadata["diagnostics"] = json_text(to_json(*diagnostics_));
 }
 
 void Trainer::load(const TensorFile& file) {

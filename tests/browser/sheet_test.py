@@ -65,18 +65,20 @@ def main(program):
 
 def check_duplicates(program, folder, browser):
     """The page of poem data check: pairs side by side, with their names."""
-    image = folder / "photos/test" / HOSTILE
-    (folder / "twins").mkdir()
-    (folder / "twins" / HOSTILE).write_bytes(image.read_bytes())
+    image = (folder / "photos/test" / HOSTILE).read_bytes()
+    for name in ["pool", "twins"]:
+        (folder / name).mkdir()
+        (folder / name / HOSTILE).write_bytes(image)
+    (folder / "pool/bad.png").write_text("no image")
     page = folder / "pairs.html"
-    code = subprocess.run([program, "--quiet", "data", "check", "test=" + str(folder / "photos/test"), "twins=" + str(folder / "twins"),
+    code = subprocess.run([program, "--quiet", "data", "check", "pool=" + str(folder / "pool"), "twins=" + str(folder / "twins"),
                            "--sheet", page], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
     check(code == 3, f"exit code {code}")
     check_unharmed(browser, page, "page of duplicates")
     tiles = shown(browser)
     pair = tiles["The same image in two sets"]
-    check(len(pair) == 2 and pair[0][0].startswith("test: ") and pair[1][0] == f"twins: {HOSTILE}", f"pair {pair}")
-    check(tiles["Unreadable"] == [], f"sections {list(tiles)}")
+    check(len(pair) == 2 and pair[0][0] == f"pool: {HOSTILE}" and pair[1][0] == f"twins: {HOSTILE}", f"pair {pair}")
+    check(list(tiles) == ["The same image in two sets", "Unreadable"], f"sections {list(tiles)}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,21 @@ scores = [float(row["score"]) for row in rows]
 for row, score in zip(rows, scores):
     assert abs(float(row["p_value"]) - (1 + sum(other <= score for other in scores)) / 41) < 1e-5
 PYTHON
-expect_ok eval new.safetensors --id photos/test --ood digits=photos/ood/digits # one threshold there
+
+# poem eval counts the unsure ones among those that the first threshold rejects.
+expect_ok eval new.safetensors --id photos/test --ood digits=photos/ood/digits --out judged
+expect_words "$logs/out" "of these unsure" "% of all)"
+python3 - judged <<'PYTHON' || fail "eval's counts are not those of its scores: $(cat judged/results.json judged/scores.csv)"
+import csv, json, sys
+at = json.load(open(sys.argv[1] + "/results.json"))["scores"]["energy"]["at_threshold"]
+rows = list(csv.DictReader(open(sys.argv[1] + "/scores.csv")))
+for name, counts in [("id", at["id"]), ("digits", at["sets"]["digits"])]:
+    scores = [float(row["energy"]) for row in rows if row["set"] == name]
+    assert counts["unsure"] == sum(at["unsure_threshold"] <= score < at["threshold"] for score in scores), name
+    assert counts["rejected"] == sum(score < at["threshold"] for score in scores), name
+    assert counts["kept"] + counts["rejected"] == len(scores) > 0, name
+assert at["id"]["unsure"] > 0 and at["unsure_threshold"] < at["threshold"]
+PYTHON
 
 # Without labels there is no temperature. A detector can be calibrated again, and other commands read it.
 mkdir flat

@@ -26,6 +26,8 @@ def write(path, pictures):
 write("a.npy", [picture(seed) for seed in range(20)])
 write("b.npy", [picture(seed) for seed in range(100, 118)] + [picture(7), picture(3, brighter=15)])
 PYTHON
+expect_ok data check 'a.npy#count=5'
+expect_same "$(row 'a.npy#count=5')" "a.npy#count=5 5 5 24×24 - - - 0"
 expect_ok data check a.npy
 expect_words "$logs/out" "no duplicates"
 expect_same "$(row a.npy)" "a.npy 20 20 24×24 - - - 0"
@@ -66,7 +68,7 @@ assert inside["exact"]["images"] == inside["relabelled"]["images"] == 2, inside
 assert inside["relabelled"]["pairs"][0][1].endswith("twin.png") and inside["relabelled"]["pairs"][0][2] == 1
 assert leak["exact"]["images"] == 2 and leak["exact"]["others"] == 1 and leak["exact"]["pairs"][0][1].endswith("leak.png")
 PYTHON
-expect_words "$logs/err" "images in common (train with outliers)" "2 duplicates with different labels" "1 unreadable files"
+expect_words "$logs/err" "images in common (train with outliers)" "2 duplicates with different labels" "1 unreadable file"
 expect_words pairs.html "With different labels" "twin.png" "leak.png" "cut.png" "data:image/png;base64," "default-src 'none'"
 expect_findings photos.yaml
 expect_words "$logs/out" "2 sizes, 20×20 to 32×32" "train: 2 images have a duplicate with another label" "(${classes[0]})" \

@@ -79,6 +79,16 @@ expect_incomplete predict run - all/plain.png <cut.tar
 expect_same "$(said mixed/b.png)" "$plain"
 expect_words "$logs/out" "standard input,,,,,,,cannot be read as an archive" "all/plain.png,"
 
+# A source without images has a row with the reason, but is not an image.
+mkdir empty
+code=0
+poem predict run empty all/plain.png empty >"$logs/out" 2>"$logs/err" || code=$?
+expect_same $code 3
+expect_same "$(grep -c "^empty,,,,,,,.*contains no image" "$logs/out")" 2
+expect_words "$logs/err" "1 images: " "0 unreadable" "2 sources could not be read"
+expect_incomplete predict run empty all
+expect_words "$logs/err" "4 of 10 images and 1 source could not be read: see their errors"
+
 # All formats have the same columns.
 cat >"$logs/reader" <<'PYTHON'
 import ast, json, struct, sys
