@@ -277,6 +277,7 @@ class CountingNetwork : public Network {
   void train(bool on) override { inner_->train(on); }
   void use_bf16(bool on) override { inner_->use_bf16(on); }
   void to(const at::Device& device) override { inner_->to(device); }
+  void freeze_backbone() override { inner_->freeze_backbone(); }
   int64_t count = 0;  // images that went through
 
  private:

@@ -59,6 +59,7 @@ struct QueueSettings {
 
 enum class Precision { kAuto, kFloat32, kBf16 };  // kAuto: bfloat16 on a GPU that supports it
 enum class Schedule { kStep, kCosine };
+enum class Freeze { kNothing, kBackbone };  // kBackbone: only the last layer is trained
 
 struct TrainSettings {
   int64_t epochs = 100;
@@ -67,6 +68,8 @@ struct TrainSettings {
   int64_t evaluate_every = 0;  // epochs between evaluations on the test sets; 0: after the last only
   int64_t batch = 64, outlier_batch = 64;
   double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4;
+  double backbone_rate = 1;  // factor on the learning rate of all but the last layer
+  Freeze freeze = Freeze::kNothing;
   double average = 0;  // decay of the weights' average, which the detector gets; 0: none
   Precision precision = Precision::kAuto;
   bool deterministic = false;             // on a GPU: the same bits every time
@@ -87,6 +90,7 @@ struct Config {
   AugmentSettings augment;
   OutlierSettings outliers;
   NetworkSpec network;
+  std::string weights;  // network.init: the file that training starts from; empty: as network.init draws them
   ObjectiveSettings objective;
   MiningSettings mining;
   PosteriorSettings posterior;

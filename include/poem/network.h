@@ -49,7 +49,7 @@ enum class HeadKind { kLinear, kProjection, kDensity };
 
 // All that is needed to build a network again; saved with every detector.
 struct NetworkSpec {
-  std::string name = "densenet";           // densenet, wideresnet, resnet18, mlp
+  std::string name = "densenet";           // one of network_names()
   int64_t depth = 100;                     // densenet and wideresnet: 6n+4
   int64_t growth = 12;                     // densenet
   int64_t width = 1;                       // wideresnet: widening factor
@@ -85,6 +85,9 @@ class Network {
   virtual Named buffers() const = 0;     // BatchNorm's running statistics
   virtual void train(bool on) = 0;       // true: BatchNorm uses the batch; false: the running statistics
   virtual void to(const at::Device& device) = 0;
+  // From now on only what follows the features is trained: in train mode, features() has no gradient and
+  // BatchNorm uses its running statistics, which stay as they are.
+  virtual void freeze_backbone() = 0;
   // Compute in bfloat16 if the device is a GPU. Weights, statistics, features and logits stay float32.
   virtual void use_bf16(bool on) = 0;
 
@@ -110,5 +113,17 @@ class Network {
 // that the file does not have in the network's shape.
 std::unique_ptr<Network> make_network(const NetworkSpec& spec, const Weights& weights);
 std::vector<std::string> network_names();
+
+// What import_weights() did, in words.
+struct Imported {
+  std::string report;  // "60 of 62 tensors from FILE; not used: fc.weight, fc.bias (9 outputs there, 6 here)"
+  std::string warning;  // what the weights need besides; usually empty
+};
+
+// Copies weights from a .safetensors file or a state dict that PyTorch saved (.pth), in which nothing is
+// executed. The names are poem's own (a detector or a checkpoint), torchvision's (ResNets), or those of the
+// DenseNet and WideResNet of the paper's authors. The last layer stays as it is if the file has none, or one
+// with another number of outputs. An Error if anything else differs; the network is then unchanged.
+Imported import_weights(Network& network, const std::string& path);
 
 }  // namespace poem

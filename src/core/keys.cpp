@@ -23,13 +23,13 @@ struct IsVector : std::false_type {};
 template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
-// What a key's variable holds; Choice and OneOrMore stand for themselves.
+// What a key's variable holds; Choice, Text and OneOrMore stand for themselves.
 template <class Value>
 using Held = std::remove_pointer_t<std::decay_t<Value>>;
 
 template <class T>
 const char* type_name() {
-  if constexpr (std::is_same_v<T, Choice>) return "text";
+  if constexpr (std::is_same_v<T, Choice> || std::is_same_v<T, Text>) return "text";
   if constexpr (std::is_same_v<T, bool>) return "true or false";
   if constexpr (std::is_same_v<T, int64_t>) return "integer";
   if constexpr (std::is_same_v<T, double>) return "number";
@@ -98,6 +98,8 @@ void assign(const Key& key, const YAML::Node& node, const std::string& where) {
           const auto text =
               std::find(texts.begin(), texts.end(), parse_scalar<std::string>(node, key, where));
           target.set(static_cast<size_t>(text - texts.begin()));
+        } else if constexpr (std::is_same_v<T, Text>) {
+          target.set(parse_scalar<std::string>(node, key, where));
         } else if constexpr (IsVector<T>::value) {
           if (!node.IsSequence()) {
             throw Error(where, fmt::format("{} is '{}'", key.name, shown(node)),
@@ -235,6 +237,8 @@ std::string value_text(const Key& key) {
         using T = Held<decltype(value)>;
         if constexpr (std::is_same_v<T, Choice>) {
           return key.allowed.choices[value.get()];
+        } else if constexpr (std::is_same_v<T, Text>) {
+          return scalar_text(value.get());
         } else if constexpr (IsVector<T>::value) {
           return list_text(*value);
         } else if constexpr (std::is_same_v<T, OneOrMore>) {

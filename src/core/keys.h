@@ -34,6 +34,12 @@ Choice choice(Enum* value) {
   return {[=] { return static_cast<size_t>(*value); }, [=](size_t i) { *value = static_cast<Enum>(i); }};
 }
 
+// A text that is not stored as such.
+struct Text {
+  std::function<std::string()> get;
+  std::function<void(const std::string&)> set;
+};
+
 // Texts that are written as one text if there is only one, and as a list otherwise. An empty text means none.
 struct OneOrMore {
   std::vector<std::string>* texts;
@@ -42,7 +48,7 @@ struct OneOrMore {
 struct Key {
   std::string name;  // "section.key", or "key"
   std::variant<bool*, int64_t*, double*, std::optional<double>*, std::string*, std::vector<int64_t>*,
-               std::vector<double>*, std::vector<std::string>*, OneOrMore, Choice>
+               std::vector<double>*, std::vector<std::string>*, OneOrMore, Choice, Text>
       value;  // an optional number is written "auto" if it is empty
   std::string meaning;
   Allowed allowed = {};

@@ -50,7 +50,7 @@ Directory find_directory(const InputFile& file) {
   const std::string tail = read_part(file, start, file.size() - start);
   size_t end = tail.size() - kEndBytes;
   while (load<uint32_t>(tail.data() + end) != kEndSignature) {
-    if (end == 0) broken(file.path(), "has no zip directory: it is truncated or not an npz file");
+    if (end == 0) broken(file.path(), "has no zip directory: it is truncated or not a zip file");
     --end;
   }
   const Directory directory{load<uint16_t>(tail.data() + end + 10), load<uint32_t>(tail.data() + end + 16)};
@@ -88,7 +88,7 @@ void check_entry(const std::string& where, const ZipEntry& entry) {
   if (entry.flags & 1) throw Error(where, "is encrypted", "save it without a password");
   if (entry.method != kStored && entry.method != kDeflated) {
     throw Error(where, fmt::format("is compressed by zip method {}", entry.method),
-                "save it with numpy.savez or savez_compressed");
+                "save it again, without this compression");
   }
   if (entry.method == kStored ? entry.size != entry.packed : entry.size / kMostGain > entry.packed)
     broken(where, "claims an impossible size");

@@ -1,5 +1,6 @@
-// The zip container of .npz files: stored and deflated entries of any size, read as streams and written. It
-// is not left to libarchive, which does archives of images: that library is optional in a build, .npz is not.
+// The zip container of .npz files and of PyTorch's state dicts: stored and deflated entries of any size, read
+// as streams and written. It is not left to libarchive, which does archives of images: that library is
+// optional in a build, .npz is not.
 //
 //   const ZipFile zip("batch.npz");
 //   for (const ZipEntry& entry : zip.entries()) {

@@ -249,6 +249,15 @@ void avg_pool2d(Call& call) {
                {{"kernel_shape", window}, {"strides", call.wholes(2).empty() ? window : call.pair(2)}}));
 }
 
+void max_pool2d(Call& call) {
+  call.require(call.pair(4) == Wholes{1, 1} && !call.flag(5), "only without dilation");
+  const Wholes padding = call.pair(3);
+  call.result(call.add("MaxPool", {call.tensor(0)},
+                       {{"kernel_shape", call.pair(1)},
+                        {"strides", call.pair(2)},
+                        {"pads", Wholes{padding[0], padding[1], padding[0], padding[1]}}}));
+}
+
 // The operators that poem's networks and scores consist of.
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> rules = {
@@ -285,6 +294,7 @@ const std::unordered_map<std::string, Rule>& rules() {
          c.result(c.add("Where", {c.tensor(1), c.tensor(2, c.result_type()), c.tensor(0)}));
        }},
       {"aten::max", max},
+      {"aten::max_pool2d", max_pool2d},
       {"aten::mean", [](Call& c) { reduce(c, "ReduceMean"); }},
       {"aten::minimum", [](Call& c) { binary(c, "Min"); }},
       {"aten::mm", [](Call& c) { binary(c, "MatMul"); }},

@@ -52,6 +52,9 @@ at::Tensor Backbone::features(const at::Tensor& images) {
                 "give n×channels×height×width");
   if (images.size(0) == 0)
     return at::empty({0, feature_count()}, linear_.weight.options().requires_grad(false));
+  // Without gradients a frozen backbone runs as in inference, which is faster. A score that needs the
+  // gradient of the pixels takes it in eval mode.
+  const at::AutoGradMode gradients(at::GradMode::is_enabled() && !(frozen_ && training_));
   const at::Tensor x =
       images.to(linear_.weight.scalar_type(), /*non_blocking=*/true, /*copy=*/false, kLayout);
   const at::Tensor normalised = x.sub(mean_).div_(std_);
@@ -96,6 +99,11 @@ void Backbone::to(const at::Device& device) {
     for (auto& [name, tensor] : *named) tensor.set_data(tensor.to(device));
   mean_ = mean_.to(device);
   std_ = std_.to(device);
+}
+
+void Backbone::freeze_backbone() {
+  frozen_ = true;
+  for (auto& [name, parameter] : parameters_) parameter.requires_grad_(in_head(name));
 }
 
 Conv Backbone::conv(const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride) {

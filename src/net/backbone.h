@@ -42,6 +42,7 @@ class Backbone : public Network {
   Named buffers() const final { return buffers_; }
   void train(bool on) final { training_ = on; }
   void to(const at::Device& device) final;
+  void freeze_backbone() final;
   void use_bf16(bool on) final { bf16_ = on; }
 
  protected:
@@ -57,10 +58,10 @@ class Backbone : public Network {
   // body() passes the outputs of its stem and stages through here, so that layers() can collect them.
   at::Tensor stage(const at::Tensor& x) const;
   bool collecting() const { return collected_ != nullptr; }
-  bool training() const { return training_; }
+  bool training() const { return training_ && !frozen_; }
   bool bf16() const { return bf16_; }
   // Whether BatchNorm uses its running statistics and no gradient is needed.
-  bool inference() const { return !training_ && !at::GradMode::is_enabled(); }
+  bool inference() const { return !training() && !at::GradMode::is_enabled(); }
 
   // Standard deviation of a convolution's initial weights; He's if empty.
   std::optional<double> conv_deviation_;
@@ -71,7 +72,7 @@ class Backbone : public Network {
   at::Tensor buffer(const std::string& name, int64_t channels, double value);
 
   const Weights weights_;  // while the constructor runs
-  bool training_ = true, bf16_ = false;
+  bool training_ = true, frozen_ = false, bf16_ = false;
   std::vector<at::Tensor>* collected_ = nullptr;  // set while layers() runs
   at::Tensor mean_, std_;                         // C×1×1
   Linear linear_;

@@ -97,6 +97,7 @@ class Density : public Network {
 
   void train(bool on) override { inner_->train(on); }
   void use_bf16(bool on) override { inner_->use_bf16(on); }
+  void freeze_backbone() override { inner_->freeze_backbone(); }
 
   void to(const at::Device& device) override {
     inner_->to(device);

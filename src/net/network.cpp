@@ -11,6 +11,8 @@ namespace poem {
 std::unique_ptr<Network> make_densenet(const NetworkSpec& spec, const Weights& weights);
 std::unique_ptr<Network> make_wideresnet(const NetworkSpec& spec, const Weights& weights);
 std::unique_ptr<Network> make_resnet18(const NetworkSpec& spec, const Weights& weights);
+std::unique_ptr<Network> make_resnet18_224(const NetworkSpec& spec, const Weights& weights);
+std::unique_ptr<Network> make_resnet50(const NetworkSpec& spec, const Weights& weights);
 std::unique_ptr<Network> make_mlp(const NetworkSpec& spec, const Weights& weights);
 
 // Mixes the outputs of `inner` with densities of the pixels.
@@ -26,6 +28,8 @@ const Registry<std::unique_ptr<Network> (*)(const NetworkSpec&, const Weights&)>
                         {"densenet", make_densenet},
                         {"wideresnet", make_wideresnet},
                         {"resnet18", make_resnet18},
+                        {"resnet18_224", make_resnet18_224},
+                        {"resnet50", make_resnet50},
                         {"mlp", make_mlp},
                     });
 

@@ -42,6 +42,10 @@ at::Tensor stored_tensor(const Weights& weights, const std::string& name, at::In
   return stored.clone();
 }
 
+bool in_head(const std::string& parameter) {
+  return parameter.rfind("linear.", 0) == 0 || parameter.rfind("projection.", 0) == 0;
+}
+
 void load_tensor(const TensorFile& file, const std::string& name, at::Tensor target) {
   const at::NoGradGuard no_grad;
   const at::Tensor& stored = file.tensor(name);

@@ -15,6 +15,9 @@ void load_weights(Network& network, const std::string& prefix, const TensorFile&
 // finite.
 at::Tensor stored_tensor(const Weights& weights, const std::string& name, at::IntArrayRef sizes);
 
+// Whether the parameter belongs to what follows the features: the last layer, and a projection before it.
+bool in_head(const std::string& parameter);
+
 // Copies file.tensor(name) into `target`, which keeps its layout and device; an Error
 // likewise.
 void load_tensor(const TensorFile& file, const std::string& name, at::Tensor target);

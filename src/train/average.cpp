@@ -32,6 +32,8 @@ std::vector<at::Tensor> batch_norm_statistics(const Network& network) {
 
 Average::Average(const Network& network, double decay) : network_(network), decay_(decay) {
   for (const auto& [name, parameter] : network.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    names_.push_back(name);
     weights_.push_back(parameter);
     average_.push_back(parameter.detach().clone());
   }
@@ -55,23 +57,19 @@ std::shared_ptr<Network> Average::network() const {
   const at::NoGradGuard no_grad;
   TensorFile file;
   store_weights(network_, "", file);
-  size_t next = 0;
-  for (const auto& [name, parameter] : network_.parameters()) file.tensors[name] = average_[next++];
+  for (size_t i = 0; i < names_.size(); ++i) file.tensors[names_[i]] = average_[i];
   std::shared_ptr<Network> copy = make_network(network_.spec(), Weights(file, ""));
   copy->to(average_.front().device());
   return copy;
 }
 
 void Average::store(TensorFile& file) const {
-  size_t next = 0;
-  for (const auto& [name, parameter] : network_.parameters()) file.tensors[kPrefix + name] = average_[next++];
+  for (size_t i = 0; i < names_.size(); ++i) file.tensors[kPrefix + names_[i]] = average_[i];
   file.tensors[kUpdates] = at::tensor(std::vector<int64_t>{updates_}, at::kLong);
 }
 
 void Average::load(const TensorFile& file) {
-  size_t next = 0;
-  for (const auto& [name, parameter] : network_.parameters())
-    load_tensor(file, kPrefix + name, average_[next++]);
+  for (size_t i = 0; i < names_.size(); ++i) load_tensor(file, kPrefix + names_[i], average_[i]);
   const at::Tensor updates = at::zeros({1}, at::kLong);
   load_tensor(file, kUpdates, updates);
   updates_ = updates.item<int64_t>();

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/safetensors.h"
@@ -20,7 +21,7 @@ namespace poem {
 
 class Average {
  public:
-  // `network` must outlive it. The average starts at the network's weights.
+  // `network` must outlive it. The average starts at the network's weights. Frozen weights have none.
   Average(const Network& network, double decay);
 
   // a ← d·a + (1 − d)·w with d = min(decay, (1 + t) / (10 + t)) after t updates, so that the first weights
@@ -39,6 +40,7 @@ class Average {
  private:
   const Network& network_;
   const double decay_;
+  std::vector<std::string> names_;
   std::vector<at::Tensor> weights_, average_;
   int64_t updates_ = 0;  // t
 };

@@ -18,6 +18,18 @@ std::vector<std::string> with_none(std::vector<std::string> names) {
   return names;
 }
 
+// he and authors are ways to draw weights; anything else is a file that has them.
+Text initialisation(Config& c) {
+  return {[&c]() -> std::string {
+            if (!c.weights.empty()) return c.weights;
+            return c.network.init == Initialisation::kAuthors ? "authors" : "he";
+          },
+          [&c](const std::string& text) {
+            c.network.init = text == "authors" ? Initialisation::kAuthors : Initialisation::kHe;
+            c.weights = text == "he" || text == "authors" ? "" : text;
+          }};
+}
+
 void check_format(int64_t format, const std::string& path) {
   if (format == kRunFormat) return;
   throw Error(path, fmt::format("is of format {}, this poem knows {}", format, kRunFormat),
@@ -65,6 +77,13 @@ void check(const Config& c, const std::string& path) {
       fail(fmt::format("train.warmup is {}, a stage has {} epochs", c.train.warmup, epochs),
            "warm up in fewer epochs than are trained");
     }
+  }
+  if (c.train.freeze == Freeze::kBackbone && c.weights.empty()) {
+    fail("train.freeze is backbone, but the backbone's weights would be random",
+         "name a file of weights as network.init");
+  }
+  if (c.train.freeze == Freeze::kBackbone && c.train.backbone_rate != 1) {
+    fail("train.backbone_rate has no effect, because train.freeze is backbone", "set one of them");
   }
   for (size_t i = 1; i < c.train.milestones.size(); ++i) {
     if (c.train.milestones[i] <= c.train.milestones[i - 1])
@@ -139,14 +158,18 @@ std::vector<Key> keys(Config& c) {
        "of it, in turns; 0: none",
        between(0, 1)},
 
-      {"network.name", &c.network.name, "the backbone", one_of(network_names())},
+      {"network.name", &c.network.name,
+       "the backbone; resnet18_224 and resnet50 are torchvision's, for images of about 224×224 pixels",
+       one_of(network_names())},
       {"network.depth", &c.network.depth, "densenet and wideresnet: number of layers, 6n+4",
        between(4, 1000)},
       {"network.growth", &c.network.growth, "densenet: channels that each layer adds", between(1, 512)},
       {"network.width", &c.network.width, "wideresnet: widening factor", between(1, 64)},
       {"network.hidden", &c.network.hidden, "mlp: units of each hidden layer", between(1, 65536)},
-      {"network.init", choice(&c.network.init),
-       "he: N(0, 2/(k² out)); authors: N(0, 2/layers per block), densenet only", one_of({"he", "authors"})},
+      {"network.init", initialisation(c),
+       "initial weights. he: N(0, 2/(k² out)); authors: N(0, 2/layers per block), densenet only; or a FILE "
+       "of weights (docs/weights.md): .safetensors, or .pth from PyTorch. A relative path starts from "
+       "data.folder"},
       {"network.mean", &c.network.mean, "subtracted from the pixels (0 … 255), one number per channel"},
       {"network.std", &c.network.std, "the pixels are then divided by this, one number per channel",
        between(1e-6, 1e6)},
@@ -214,6 +237,13 @@ std::vector<Key> keys(Config& c) {
       {"train.batch", &c.train.batch, "ID images per step", between(1, 1000000)},
       {"train.outlier_batch", &c.train.outlier_batch, "outliers per step", between(1, 1000000)},
       {"train.learning_rate", &c.train.learning_rate, "learning rate at the start", between(0, 1000)},
+      {"train.backbone_rate", &c.train.backbone_rate,
+       "factor on the learning rate of all but the last layer, such as 0.1 with network.init FILE",
+       between(0, 1)},
+      {"train.freeze", choice(&c.train.freeze),
+       "backbone: only the last layer is trained; all other weights and BatchNorm's statistics stay as "
+       "network.init FILE has them",
+       one_of({"none", "backbone"})},
       {"train.momentum", &c.train.momentum, "Nesterov momentum", between(0, 1)},
       {"train.weight_decay", &c.train.weight_decay, "weight of the L2 penalty", between(0, 1)},
       {"train.average", &c.train.average,

@@ -62,7 +62,7 @@ int64_t images_per_step(const Config& config, const Objective& objective) {
 void check_gpu_memory(const Config& config, at::Device device) {
   if (!device.is_cuda()) return;
   const auto objective = make_objective(config.objective);
-  const auto network = make_network(likely_spec(config, *objective), 0);
+  const auto network = training_network(config, likely_spec(config, *objective));
   network->to(device);
   network->use_bf16(computes_in_bf16(config.train.precision, device));
   constexpr int64_t kFew = 4;

@@ -16,12 +16,13 @@
 #include "poem/mining.h"
 #include "poem/objective.h"
 #include "train/feature_extractor.h"
+#include "train/network_setup.h"
 
 namespace poem {
 namespace {
 
 // What a part of a training takes, and the key that decides it.
-struct Need {
+struct MemoryNeed {
   std::string key, what, remedy;
   double bytes;
 };
@@ -33,15 +34,16 @@ std::string size_text(double bytes) {
 
 // All of them are there at once. To blame is the first that has no room even alone, since what others need
 // may grow with it; else the largest.
-void check_needs(const std::vector<Need>& needs) {
+void check_needs(const std::vector<MemoryNeed>& needs) {
   double sum = 0;
-  for (const Need& need : needs) sum += need.bytes;
+  for (const MemoryNeed& need : needs) sum += need.bytes;
   const auto free = static_cast<double>(available_memory());
   if (sum <= free) return;
-  auto blamed = std::find_if(needs.begin(), needs.end(), [&](const Need& need) { return need.bytes > free; });
+  auto blamed =
+      std::find_if(needs.begin(), needs.end(), [&](const MemoryNeed& need) { return need.bytes > free; });
   if (blamed == needs.end()) {
     blamed = std::max_element(needs.begin(), needs.end(),
-                              [](const Need& a, const Need& b) { return a.bytes < b.bytes; });
+                              [](const MemoryNeed& a, const MemoryNeed& b) { return a.bytes < b.bytes; });
   }
   throw Error(blamed->key,
               fmt::format("{} need about {} of memory, {} are free", blamed->what, size_text(blamed->bytes),
@@ -58,7 +60,7 @@ double numbers(const Network::Named& tensors) {
 // Parameters: weights, gradients, velocities, and the copy that a checkpoint is written from; with an
 // average of the weights, that and the network that has it. A miner that uses the posterior also needs the
 // features of a block of images, and the posterior's precision with its factor.
-Need network_need(const Config& config, const Network& network) {
+MemoryNeed network_need(const Config& config, const Network& network) {
   constexpr double kFloat = sizeof(float), kDouble = sizeof(double);
   constexpr auto kBlock = static_cast<double>(FeatureExtractor::kBlock);
   const double parameters = numbers(network.parameters()), buffers = numbers(network.buffers());
@@ -101,7 +103,7 @@ int64_t peak_bytes(const std::function<void()>& work) {
 
 void check_memory(const Config& config, const Network& network) {
   constexpr double kFloat = sizeof(float), kDouble = sizeof(double), kCrop = sizeof(Crop);
-  std::vector<Need> needs = {network_need(config, network)};
+  std::vector<MemoryNeed> needs = {network_need(config, network)};
   if (config.mining.miner != "none") {
     const bool posterior = make_miner(config.mining.miner)->uses_posterior();
     const auto pool = static_cast<double>(config.mining.pool),
@@ -128,7 +130,7 @@ void check_drawing_memory(const Config& config, const Mixture& outliers) {
   const int64_t until = config.mining.until, epochs = config.train.epochs;
   const auto mined = static_cast<double>(until == 0 ? epochs : std::min(epochs, until));
   const std::vector<int64_t> counts = pool_counts(outliers, config.mining.pool);
-  std::vector<Need> needs;
+  std::vector<MemoryNeed> needs;
   for (size_t i = 0; i < counts.size(); ++i) {
     const MixturePart& part = outliers.parts()[i];
     if (!part.lazy) continue;
@@ -148,7 +150,7 @@ void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id
   constexpr int64_t kFew = 2, kSide = 32;
   const auto objective = make_objective(config.objective);
   const int64_t size = config.data.size, side = spec.name == "mlp" ? size : std::min(size, kSide);
-  const auto network = make_network(spec, 0);
+  const auto network = training_network(config, spec);
   const auto step = [&](int64_t images) {
     return static_cast<double>(peak_bytes([&] {
       network->logits(network->features(at::zeros({images, spec.channels, side, side}, at::kByte)))

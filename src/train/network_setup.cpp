@@ -4,9 +4,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/interrupts.h"
 #include "images/pool.h"
+#include "poem/error.h"
 
 namespace poem {
 
@@ -30,6 +32,21 @@ NetworkSpec network_spec(const Config& config, const Objective& objective, const
 NetworkSpec likely_spec(const Config& config, const Objective& objective) {
   const auto channels = static_cast<int64_t>(config.network.mean.size());
   return network_spec(config, objective, channels, config.data.size * config.data.size, 2);
+}
+
+std::unique_ptr<Network> training_network(const Config& config, const NetworkSpec& spec) {
+  auto network = make_network(spec, static_cast<uint64_t>(config.seed));
+  if (config.train.freeze == Freeze::kBackbone) network->freeze_backbone();
+  return network;
+}
+
+std::string weights_file(const Config& config) {
+  if (config.weights.empty()) return "";
+  const auto path = std::filesystem::path(config.data.folder) / config.weights;
+  if (!std::filesystem::is_regular_file(path))
+    throw Error("network.init", "is '" + config.weights + "', which is neither he nor authors nor a file",
+                "check the path, and data.folder, which relative paths start from");
+  return path.string();
 }
 
 void prepare_network(Network& network, const TrainingData& data, uint64_t seed, at::Device device) {

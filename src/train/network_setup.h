@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "images/device_images.h"
@@ -18,6 +19,13 @@ NetworkSpec network_spec(const Config& config, const Objective& objective, int64
 NetworkSpec network_spec(const Config& config, const Objective& objective, const ImageSet& id);
 // The same before any image is read: two classes, and as many channels as the config normalises.
 NetworkSpec likely_spec(const Config& config, const Objective& objective);
+
+// The network of the spec as the config trains it.
+std::unique_ptr<Network> training_network(const Config& config, const NetworkSpec& spec);
+
+// The file of network.init, found from data.folder; empty if the config names none. An Error if there is no
+// such file.
+std::string weights_file(const Config& config);
 
 // Some networks (net/density.cpp) learn from crops such as they will see, before any training.
 void prepare_network(Network& network, const TrainingData& data, uint64_t seed, at::Device device);

@@ -5,11 +5,15 @@
 
 #include <cmath>
 
+#include "net/weights.h"
+
 namespace poem {
 
-Nesterov::Nesterov(const Network& network, double momentum, double weight_decay)
-    : momentum_(momentum), weight_decay_(weight_decay) {
+Nesterov::Nesterov(const Network& network, double momentum, double weight_decay, double backbone_rate)
+    : momentum_(momentum), weight_decay_(weight_decay), backbone_rate_(backbone_rate) {
   for (const auto& [name, parameter] : network.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    if (backbone_rate != 1 && !in_head(name)) slower_.push_back(parameters_.size());
     parameters_.push_back(parameter);
     velocity_.push_back(at::zeros_like(parameter));
     velocities_.emplace_back(name, velocity_.back());
@@ -31,6 +35,9 @@ void Nesterov::step() {
   at::_foreach_mul_(velocity_, momentum_);
   at::_foreach_add_(velocity_, gradients);
   at::_foreach_add_(gradients, velocity_, momentum_);
+  std::vector<at::Tensor> slower;
+  for (const size_t i : slower_) slower.push_back(gradients[i]);
+  if (!slower.empty()) at::_foreach_mul_(slower, backbone_rate_);
 #ifdef POEM_HAS_CUDA
   if (device_rate_.defined()) {
     at::_foreach_mul_(gradients, device_rate_);

@@ -11,7 +11,8 @@ namespace poem {
 
 class Nesterov {
  public:
-  Nesterov(const Network& network, double momentum, double weight_decay);
+  // `backbone_rate`: factor on the rate of all but the last layer. Frozen parameters are left out.
+  Nesterov(const Network& network, double momentum, double weight_decay, double backbone_rate = 1);
 
   // Takes the gradients of the last backward() and clears them:
   //   g ← ∇ + weight_decay·p;  v ← momentum·v + g;  p ← p − rate·(g + momentum·v)
@@ -22,14 +23,15 @@ class Nesterov {
 
   void reset();  // as if no step had been taken
 
-  // v of every parameter, named as the parameters are.
+  // v of every parameter that is trained, named as the parameters are.
   const Network::Named& velocities() const { return velocities_; }
 
  private:
   std::vector<at::Tensor> parameters_, velocity_;
   Network::Named velocities_;
-  double momentum_, weight_decay_, rate_ = 0;
-  at::Tensor device_rate_;  // undefined on the CPU
+  double momentum_, weight_decay_, backbone_rate_, rate_ = 0;
+  std::vector<size_t> slower_;  // the parameters with backbone_rate_, if that is not 1
+  at::Tensor device_rate_;      // undefined on the CPU
 };
 
 // The rate of one step of a training of so many epochs. `progress` is the share of its steps already done,

@@ -141,9 +141,18 @@ RunOutcome train(Trainer& trainer, const Inputs& inputs, const RunFolder& folder
   }
 }
 
+// A training begins with the weights of network.init, if that is a file.
+void import_initial_weights(Trainer& trainer) {
+  const std::string path = weights_file(trainer.config());
+  if (path.empty()) return;
+  const Imported imported = trainer.start_from(path);
+  spdlog::info("network.init: {}", imported.report);
+  if (!imported.warning.empty()) spdlog::warn("network.init: {}", imported.warning);
+}
+
 // The trainer is then where the run was stopped.
 void restore(Trainer& trainer, const Inputs& inputs, const RunFolder& folder, at::Device device) {
-  if (!fs::exists(folder.checkpoint)) return;
+  if (!fs::exists(folder.checkpoint)) return import_initial_weights(trainer);
   read_checkpoint(folder.checkpoint, trainer, inputs.training, device);
   if (trainer.begun() > trainer.epochs()) {
     throw Error("train.epochs",
@@ -197,6 +206,7 @@ void check_startable(const Config& config, at::Device device) {
   const NetworkSpec spec = likely_spec(config, *make_objective(config.objective));
   const Detector bare{
       make_network(spec, Weights::none()), nullptr, std::nullopt, {"0", "1"}, config.data.size};
+  if (const std::string path = weights_file(config); !path.empty()) import_weights(*bare.network, path);
   unsigned found = available(bare, std::nullopt) | kTraining;
   if (config.data.validation.value_or(1) > 0) found |= kHeldOut;
   choose_scores({config.score}, found);
@@ -216,6 +226,7 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
   const Inputs inputs(config);
   check_room(config, inputs, device);
   Trainer trainer(config, inputs.training, device);
+  import_initial_weights(trainer);
   check_score(config, inputs.training, trainer);  // before the training, not after it
   make_output_folder(path);
   if (!lock) lock.emplace(path);

@@ -43,7 +43,7 @@ std::unique_ptr<Miner> miner_of(const Config& config, bool first) {
 
 std::shared_ptr<Network> build_network(const Config& config, const Objective& objective, const ImageSet& id,
                                        at::Device device) {
-  std::shared_ptr<Network> network = make_network(network_spec(config, objective, id), config.seed);
+  std::shared_ptr<Network> network = training_network(config, network_spec(config, objective, id));
   network->to(device);
   return network;
 }
@@ -85,6 +85,12 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
                mining_settings());  // now, not after the first scoring
 }
 
+Imported Trainer::start_from(const std::string& path) {
+  Imported imported = import_weights(*network_, path);
+  step_.restart();  // the average starts at these weights
+  return imported;
+}
+
 // Algorithm 2. Each part does nothing if a stopped epoch has already done it.
 EpochReport Trainer::run_epoch(const std::function<bool()>& stop) {
   const std::vector<Crop> id = id_crops(data_, seed(), epoch_);  // D_in, in this epoch's order
@@ -103,7 +109,8 @@ void Trainer::start(const std::vector<Crop>& id) {
   // The last epoch of a training is not queued. A longer one, which goes on from there, needs it.
   if (epoch_ > 0) update_queue(epoch_ - 1);
   const bool scores = mines(0) && first_miner_->uses_features();
-  if (epoch_ > 0 || !scores) return;
+  // Imported weights come with their statistics.
+  if (epoch_ > 0 || !scores || !config_.weights.empty()) return;
   const Stopwatch watch(mine_seconds_);
   const Bf16Scope precision(*network_, bf16_);
   calibrate_batch_norm(*network_, batches_.id_images(), id, data_.id_cut, config_.train.batch,
@@ -190,6 +197,7 @@ std::shared_ptr<Network> Trainer::detector_network() const {
   constexpr int64_t kMost = 100;
   const int64_t whole = static_cast<int64_t>(data_.train_rows.size()) / config_.train.batch;
   const std::shared_ptr<Network> averaged = step_.average()->network();
+  if (config_.train.freeze == Freeze::kBackbone) return averaged;  // with the network's own statistics
   take_batch_norm(*averaged, std::clamp<int64_t>(whole, 1, kMost),
                   [this](int64_t batch) { return batches_[batch].images; });
   return averaged;

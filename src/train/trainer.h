@@ -32,6 +32,9 @@ class Trainer {
   // `data` must outlive it.
   Trainer(const Config& config, const TrainingData& data, at::Device device);
 
+  // Starts from the weights of a file (network.init) instead of drawn ones. Only before the first epoch.
+  Imported start_from(const std::string& path);
+
   bool done() const { return epoch_ == epochs(); }
 
   // Trains one epoch, or the rest of one that was stopped. `stop` is asked after every batch. If it says so,
@@ -52,7 +55,8 @@ class Trainer {
   int64_t epochs() const;                                          // of both stages
   const std::shared_ptr<Network>& network() const { return network_; }
   // What a detector gets: the network, or with train.average a copy with the averaged weights. BatchNorm's
-  // statistics are then the means over the first batches (at most 100) of the epoch begun last.
+  // statistics are then the means over the first batches (at most 100) of the epoch begun last, unless the
+  // backbone is frozen.
   std::shared_ptr<Network> detector_network() const;
   const std::vector<Crop>& mined() const { return mined_; }  // the outliers trained on last
   Posterior posterior() const;                               // over w, from the queue as it is

@@ -15,7 +15,7 @@ TrainingStep::TrainingStep(Network& network, const Objective& objective, const T
       objective_(objective),
       classes_(classes),
       device_(device),
-      optimiser_(network, settings.momentum, settings.weight_decay),
+      optimiser_(network, settings.momentum, settings.weight_decay, settings.backbone_rate),
       step_(recorded()),
       sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {
   if (settings.average > 0) average_.emplace(network, settings.average);
