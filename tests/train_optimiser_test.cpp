@@ -83,6 +83,27 @@ TEST(Nesterov, ThreeStepsOnAParabolaHaveAClosedForm) {
   EXPECT_TRUE(at::allclose(p.detach().to(at::kDouble), p3, 1e-5, 1e-7)) << p << p3;
 }
 
+// p₁ = p − f·rate·(1 + m)·g, g = ∇ + decay·p, with f = 1 for the last layer.
+TEST(Nesterov, TheBackboneHasItsOwnRate) {
+  const auto network = tiny_network();
+  const double m = 0.8, decay = 0.05, rate = 0.1, factor = 0.25;
+  Nesterov optimiser(*network, m, decay, factor);
+  std::vector<at::Tensor> expected;
+  for (const auto& [name, parameter] : network->parameters()) {
+    parameter.mutable_grad() = at::full_like(parameter, 3);
+    const double own = name.rfind("linear.", 0) == 0 ? 1 : factor;
+    const at::Tensor p = parameter.detach().to(at::kDouble);
+    expected.push_back(p - own * rate * (1 + m) * (3 + decay * p));
+  }
+  optimiser.set_rate(rate);
+  optimiser.step();
+  const auto parameters = network->parameters();
+  ASSERT_EQ(parameters.back().first, "linear.bias");
+  for (size_t i = 0; i < parameters.size(); ++i)
+    EXPECT_TRUE(at::allclose(parameters[i].second.detach().to(at::kDouble), expected[i], 1e-6, 1e-7))
+        << parameters[i].first;
+}
+
 TEST(Nesterov, VelocitiesAreNamedAsTheParameters) {
   const auto network = tiny_network();
   const Nesterov optimiser(*network, 0.9, 0);

@@ -19,10 +19,11 @@ namespace {
 
 TensorFile read_weights(const std::string& path) {
   const InputFile file(path);
-  uint8_t start[4] = {};
+  uint8_t start[9] = {};
   file.read_at(0, start, std::min<uint64_t>(sizeof start, file.size()));
-  if (start[0] == 'P' && start[1] == 'K') return read_state_dict(path);
-  if (start[0] == 0x80)
+  const bool safetensors = start[8] == '{';  // after the header's length, which may begin with any bytes
+  if (!safetensors && start[0] == 'P' && start[1] == 'K') return read_state_dict(path);
+  if (!safetensors && start[0] == 0x80)
     throw Error(path, "is a pickle of PyTorch before 1.6, which poem does not read",
                 "save it again with a later PyTorch: torch.save(torch.load(FILE), NEW_FILE)");
   return read_safetensors(path, "name a .safetensors file, or a state dict that PyTorch 1.6 or later saved");
