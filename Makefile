@@ -34,8 +34,8 @@ setup-python: setup
 python: build-python  ## Build the Python package and install it for the system's Python
 	@cmake --install build --component python
 
-# A browser, from npm axe-core and onnxruntime, for the tests of pages and of exported models; PyTorch and
-# scikit-learn, for those of the Python package.
+# A browser, from npm axe-core and onnxruntime, for the tests of pages and of exported models; PyTorch,
+# torchvision and scikit-learn, for those of the Python package and of imported weights.
 MODULES := tests/browser/node_modules/.package-lock.json
 setup-tests: setup setup-python
 	@scripts/install-packages tests

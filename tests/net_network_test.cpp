@@ -99,6 +99,9 @@ TEST(Network, HasThePublishedParameterCounts) {
   // 90 more outputs of 342 weights and a bias each.
   EXPECT_EQ(parameter_count(densenet(100, 12, 100)), 769162 + 90 * 343);
   EXPECT_EQ(parameter_count(named("resnet18")), 11173962);
+  EXPECT_EQ(parameter_count(named("resnet18_224")),
+            11689512 - 990 * 513);  // torchvision's have 1,000 classes
+  EXPECT_EQ(parameter_count(named("resnet50")), 25557032 - 990 * 2049);
   EXPECT_EQ(parameter_count(wideresnet(40, 2)), 2243546);
   EXPECT_EQ(parameter_count(mlp({64, 32})), 2 * 64 + 64 + 64 * 32 + 32 + 32 * 10 + 10);
 }
@@ -438,6 +441,7 @@ TEST(Layers, EndWithTheFeaturesAndStartWithTheStem) {
   EXPECT_EQ(widths(densenet(10), {40, 3, 16, 16}), (std::vector<int64_t>{24, 18, 15, 27}));
   EXPECT_EQ(widths(wideresnet(16, 1), {3, 3, 8, 8}), (std::vector<int64_t>{16, 16, 32, 64}));
   EXPECT_EQ(widths(named("resnet18"), {2, 3, 8, 8}), (std::vector<int64_t>{64, 64, 128, 256, 512}));
+  EXPECT_EQ(widths(named("resnet50"), {2, 3, 32, 32}), (std::vector<int64_t>{64, 256, 512, 1024, 2048}));
   EXPECT_EQ(widths(mlp({7, 5, 4}), {3, 2, 1, 1}), (std::vector<int64_t>{7, 5, 4}));
 }
 

@@ -83,6 +83,26 @@ TEST(Config, AnObjectiveWithoutAWeightRecordsNone) {
   }
 }
 
+TEST(Config, InitialWeightsAreDrawnOrComeFromAFile) {
+  struct Case {
+    const char* text;
+    Initialisation init;
+    const char* weights;
+  };
+  for (const Case& c : {Case{"authors", Initialisation::kAuthors, ""}, Case{"he", Initialisation::kHe, ""},
+                        Case{"a b/w.pth", Initialisation::kHe, "a b/w.pth"}}) {
+    Config config;
+    config.network.init = Initialisation::kAuthors;
+    config.weights = "other.pth";
+    set_key(keys(config), std::string("network.init=") + c.text);
+    EXPECT_EQ(config.network.init, c.init) << c.text;
+    EXPECT_EQ(config.weights, c.weights);
+    const Config again = config_from(to_yaml(config), "c.yaml");
+    EXPECT_EQ(again.network.init, c.init) << c.text;
+    EXPECT_EQ(again.weights, c.weights);
+  }
+}
+
 TEST(Config, WhatDoesNotFitTogetherIsAnError) {
   TemporaryFolder folder;
   const auto expect = [&](const std::string& yaml, const std::vector<std::string>& set,
@@ -98,6 +118,9 @@ TEST(Config, WhatDoesNotFitTogetherIsAnError) {
   expect(kLeast, {"network.std=[1, 0, 1]"}, {"network.std", "0", "1e-06"});
   expect(kLeast, {"network.std=[1, -1, 1]"}, {"network.std", "-1"});
   expect(kLeast, {"train.milestones=[0.5, 0.5]"}, {"train.milestones do not ascend"});
+  expect(kLeast, {"train.freeze=backbone"}, {"train.freeze", "random", "network.init"});
+  expect(kLeast, {"train.freeze=backbone", "network.init=w.pth", "train.backbone_rate=0.1"},
+         {"train.backbone_rate has no effect", "train.freeze"});
   expect(kLeast, {"outliers.filters=[]"}, {"outliers.filters is empty", "area"});
   expect(kLeast, {"outliers.filters=[area, lanzcos]"}, {"'lanzcos'", "nearest is 'lanczos'", "piece"});
   for (const std::string miner : {"greedy", "dos"})

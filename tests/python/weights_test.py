@@ -211,6 +211,14 @@ class Weights(unittest.TestCase):
         (self.folder / target).write_bytes((self.folder / path).read_bytes())
         return target
 
+    def test_trains_and_predicts_at_224(self):
+        torch.save(torchvision.models.resnet18().state_dict(), self.folder / "weights.pth")
+        self.write_config("name: resnet18_224", size=224)
+        self.train("--set=train.freeze=none", "--set=train.learning_rate=0.01", "--set=train.backbone_rate=0.1")
+        done = self.poem("predict", "run", "world:test:3", "--format", "csv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 4, done.stdout)
+
     def test_a_resumed_run_needs_no_file(self):
         torch.save(randomised(WideResNet(1, 1)).state_dict(), self.folder / "weights.pth")
         self.write_config("name: wideresnet, depth: 10, width: 1")
