@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "core/safetensors.h"
 #include "core/text.h"

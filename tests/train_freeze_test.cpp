@@ -2,6 +2,8 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "core/interrupts.h"
 #include "expect_error.h"
 #include "net/weights.h"

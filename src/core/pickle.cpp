@@ -154,24 +154,34 @@ class Machine {
       case kNone:
       case kTrue:
       case kFalse:
-        return push({}), true;
+        push({});
+        break;
       case kBinFloat:
-        return take(8), push({}), true;
+        take(8);
+        push({});
+        break;
       case kBinInt:
-        return push_whole(number<int32_t>()), true;
+        push_whole(number<int32_t>());
+        break;
       case kBinInt1:
-        return push_whole(byte()), true;
+        push_whole(byte());
+        break;
       case kBinInt2:
-        return push_whole(number<uint16_t>()), true;
+        push_whole(number<uint16_t>());
+        break;
       case kLong1:
-        return push_long(), true;
+        push_long();
+        break;
       case kBinUnicode:
-        return push_text(take(number<uint32_t>())), true;
+        push_text(take(number<uint32_t>()));
+        break;
       case kShortUnicode:
-        return push_text(take(byte())), true;
+        push_text(take(byte()));
+        break;
       default:
         return false;
     }
+    return true;
   }
 
   // Two's complement of any length. Of numbers beyond 64 bits only their presence is kept.
@@ -186,34 +196,47 @@ class Machine {
   bool container(uint8_t instruction) {
     switch (instruction) {
       case kMark:
-        return marks_.push_back(stack_.size()), true;
+        marks_.push_back(stack_.size());
+        break;
       case kPop:
-        return pop(), true;
+        pop();
+        break;
       case kPopMark:
-        return pop_to_mark(), true;
+        pop_to_mark();
+        break;
       case kEmptyTuple:
-        return push_items(Kind::kTuple, {}), true;
+        push_items(Kind::kTuple, {});
+        break;
       case kTuple1:
       case kTuple2:
       case kTuple3:
-        return push_items(Kind::kTuple, pop_several(instruction - kTuple1 + 1)), true;
+        push_items(Kind::kTuple, pop_several(instruction - kTuple1 + 1));
+        break;
       case kTuple:
-        return push_items(Kind::kTuple, pop_to_mark()), true;
+        push_items(Kind::kTuple, pop_to_mark());
+        break;
       case kEmptyList:
-        return push_items(Kind::kList, {}), true;
+        push_items(Kind::kList, {});
+        break;
       case kEmptyDict:
-        return push_items(Kind::kDict, {}), true;
+        push_items(Kind::kDict, {});
+        break;
       case kAppend:
-        return extend(Kind::kList, pop_several(1)), true;
+        extend(Kind::kList, pop_several(1));
+        break;
       case kAppends:
-        return extend(Kind::kList, pop_to_mark()), true;
+        extend(Kind::kList, pop_to_mark());
+        break;
       case kSetItem:
-        return extend(Kind::kDict, pop_several(2)), true;
+        extend(Kind::kDict, pop_several(2));
+        break;
       case kSetItems:
-        return extend(Kind::kDict, pop_to_mark()), true;
+        extend(Kind::kDict, pop_to_mark());
+        break;
       default:
         return false;
     }
+    return true;
   }
 
   void extend(Kind kind, const std::vector<size_t>& items) {
@@ -226,22 +249,30 @@ class Machine {
   bool memo(uint8_t instruction) {
     switch (instruction) {
       case kProtocol:
-        return take(1), true;
+        take(1);
+        break;
       case kFrame:
-        return take(8), true;
+        take(8);
+        break;
       case kBinPut:
-        return remember(byte()), true;
+        remember(byte());
+        break;
       case kLongBinPut:
-        return remember(number<uint32_t>()), true;
+        remember(number<uint32_t>());
+        break;
       case kMemoize:
-        return remember(static_cast<uint32_t>(memo_.size())), true;
+        remember(static_cast<uint32_t>(memo_.size()));
+        break;
       case kBinGet:
-        return recall(byte()), true;
+        recall(byte());
+        break;
       case kLongBinGet:
-        return recall(number<uint32_t>()), true;
+        recall(number<uint32_t>());
+        break;
       default:
         return false;
     }
+    return true;
   }
   void remember(uint32_t key) {
     top();
@@ -257,23 +288,28 @@ class Machine {
     switch (instruction) {
       case kGlobal: {
         const std::string module = line();
-        return push_name(module + "." + line()), true;
+        push_name(module + "." + line());
+        break;
       }
       case kStackGlobal: {
         const size_t name = pop_of(Kind::kText, "a name"), module = pop_of(Kind::kText, "a module's name");
-        return push_name(values_[module].text + "." + values_[name].text), true;
+        push_name(values_[module].text + "." + values_[name].text);
+        break;
       }
       case kBinPersistent:
-        return push_items(Kind::kPersistent, pop_several(1)), true;
+        push_items(Kind::kPersistent, pop_several(1));
+        break;
       case kReduce:
-        return push_call(), true;
+        push_call();
+        break;
       case kBuild:  // attributes of an OrderedDict, such as a state dict's _metadata
         pop();
         if (top().kind != Kind::kDict) refuse("sets attributes of an object");
-        return true;
+        break;
       default:
         return false;
     }
+    return true;
   }
 
   void push_name(const std::string& name) {

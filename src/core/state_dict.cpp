@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -53,7 +54,8 @@ class Archive {
       throw Error(path, "is a zip file, but not of torch.save: it has no data.pkl",
                   "save the weights with torch.save(model.state_dict(), FILE)");
     const std::string order = folder_ + "/byteorder";
-    if (entries_.count(order) > 0 && bytes(entries_.at(order)) != "little")
+    if (const auto found = entries_.find(order);
+        found != entries_.end() && (found->second.size != 6 || bytes(found->second) != "little"))
       throw Error(path, "was saved on a big-endian machine", "save it as safetensors");
   }
 

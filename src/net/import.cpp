@@ -1,11 +1,16 @@
 // Weights from other programs. Their names are translated to poem's, so that one comparison serves all.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/StringUtil.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <regex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/file.h"
 #include "core/npy.h"
@@ -103,7 +108,7 @@ class Import {
       if (name.find("num_batches_tracked") != std::string::npos) continue;  // BatchNorm does not need it
       if (targets_.count(name) > 0 && sources_.emplace(name, source).second) continue;
       if (in_backbone(name)) {
-        problems_.push_back(source + " has no place");
+        problems_.push_back(source + " has no place in the network");
       } else {
         unused_.push_back(source);
       }
@@ -131,7 +136,7 @@ class Import {
       head_ = "the last layer is new: the file has none";
     } else if (shape(weight->second).size() == 2 && shape(weight->second)[1] == network_.feature_count()) {
       head_ = fmt::format("not used: {} ({} outputs there, {} here)", fmt::join(names, ", "),
-                          shape(weight->second)[0], network_.spec().classes);
+                          shape(weight->second)[0], targets_.at("linear.weight").size(0));
     } else {
       return;  // check_backbone() says why
     }
@@ -150,7 +155,7 @@ class Import {
       }
     }
     if (!problems_.empty())
-      fail(fmt::format("does not fit {}: {} ({})", network_.spec().name, first_of(problems_, "; "), origin()),
+      fail(fmt::format("does not fit {}: {}; {}", network_.spec().name, first_of(problems_, "; "), origin()),
            "set network.name, depth, growth and width to those of the weights");
     for (const auto& [name, source] : sources_) {
       if (!at::isFloatingType(file_.tensor(source).scalar_type()))

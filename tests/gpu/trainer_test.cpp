@@ -10,6 +10,7 @@
 #include "core/interrupts.h"
 #include "expect_error.h"
 #include "mining/top_n.h"
+#include "net/weights.h"
 #include "temporary_folder.h"
 #include "train/gpu_memory.h"
 #include "train/replay.h"
@@ -70,6 +71,27 @@ TEST(GpuTrainer, OtherNetworksTrainInBf16Too) {
   same.train.precision = Precision::kFloat32;
   const Training bf16(c, kGpu), float32(same, kGpu);
   EXPECT_LT(relative(bf16.reports[0].loss, float32.reports[0].loss), 0.03);
+}
+
+// Also in the recorded step, and with the kernels of DenseNet.
+TEST(GpuTrainer, AFrozenBackboneKeepsItsBits) {
+  for (const Precision precision : {Precision::kBf16, Precision::kFloat32}) {
+    Config c = config(precision);
+    c.weights = "weights.safetensors";  // not read here: drawn weights do as well
+    c.train.freeze = Freeze::kBackbone;
+    c.train.average = 0.9;
+    Trainer trainer(c, data(), kGpu);
+    TensorFile before;
+    store_weights(*trainer.network(), "", before);
+    for (auto& [name, tensor] : before.tensors) tensor = tensor.detach().clone();
+    while (!trainer.done()) trainer.run_epoch();
+    for (const auto& network : {trainer.network(), trainer.detector_network()}) {
+      TensorFile after;
+      store_weights(*network, "", after);
+      for (const auto& [name, tensor] : before.tensors)
+        EXPECT_EQ(after.tensors.at(name).equal(tensor), !in_head(name)) << name;
+    }
+  }
 }
 
 TEST(GpuTrainer, ResumesAfterAnEpoch) {
