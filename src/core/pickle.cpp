@@ -14,7 +14,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr size_t kMostValues = size_t{1} << 20;  // a state dict of ResNet-50 has 7,000
+constexpr size_t kMostValues = size_t{1} << 20;  // a state dict of ResNet-50 has 5,480
 constexpr const char* kOrderedDict = "collections.OrderedDict";
 
 // The instructions of pickle protocols 2 to 5 that data needs (Python's Lib/pickletools.py describes all).
