@@ -42,7 +42,10 @@ std::unique_ptr<Network> training_network(const Config& config, const NetworkSpe
 
 std::string weights_file(const Config& config) {
   if (config.weights.empty()) return "";
-  const auto path = std::filesystem::path(config.data.folder) / config.weights;
+  const std::filesystem::path given = config.weights;
+  const auto path = given.is_absolute()
+                        ? given
+                        : std::filesystem::proximate(config.data.folder / given);  // short in messages
   if (!std::filesystem::is_regular_file(path))
     throw Error("network.init", "is '" + config.weights + "', which is neither he nor authors nor a file",
                 "check the path, and data.folder, which relative paths start from");
