@@ -210,6 +210,21 @@ TEST_F(Import, WarnsOfCifarsNormalisationForTorchvisionsWeights) {
   EXPECT_EQ(warning(), "");
 }
 
+TEST_F(Import, WarnsIfADetectorWasTrainedWithOtherPixels) {
+  TensorFile file;
+  store_weights(*make_network(wideresnet(), 1), "", file);
+  const auto warning = [&](const std::string& detector) {
+    file.metadata["detector"] = detector;
+    write_safetensors(folder_ / "d.safetensors", file);
+    return import_weights(*make_network(wideresnet(), 2), folder_ / "d.safetensors").warning;
+  };
+  EXPECT_EQ(warning(R"({"network": {"mean": [125.3, 123, 113.9], "std": [63.0, 62.1, 66.7]}})"), "");
+  EXPECT_EQ(warning(R"({"network": {"mean": [1, 2, 3.5], "std": [63.0, 62.1, 66.7]}})"),
+            "its network.mean is [1,2,3.5] and its network.std [63.0,62.1,66.7]; those of the config differ");
+  for (const char* other : {"{", "[]", "3", "{}", R"({"network": 3})"})
+    EXPECT_EQ(warning(other), "") << other;
+}
+
 // A network that takes no memory is enough to compare names and shapes.
 TEST_F(Import, ChecksBeforeANetworkIsMade) {
   const Tensors source = tensors_of(*trained(wideresnet(9)));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 #include <utility>
@@ -21,6 +22,8 @@
 
 namespace poem {
 namespace {
+
+using nlohmann::json;
 
 TensorFile read_weights(const std::string& path) {
   const InputFile file(path);
@@ -187,12 +190,25 @@ class Import {
                        file_.tensors.begin()->first.substr(0, 60));
   }
 
-  // The pixels that torchvision's weights were trained with, in 0 … 255.
+  // Whether the weights were trained with other pixels: a detector says which, and torchvision's expect
+  // ImageNet's. poem's default is CIFAR's.
   std::string warning() const {
+    const NetworkSpec& now = network_.spec();
+    if (const auto found = file_.metadata.find("detector"); found != file_.metadata.end()) {
+      const json about = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+      const auto stored = [&](const char* key, const std::vector<double>& otherwise) {
+        const json::json_pointer pointer(key);
+        return about.contains(pointer) ? about.at(pointer) : json(otherwise);
+      };
+      const json mean = stored("/network/mean", now.mean), deviation = stored("/network/std", now.std);
+      if (mean == json(now.mean) && deviation == json(now.std)) return "";
+      return fmt::format("its network.mean is {} and its network.std {}; those of the config differ",
+                         mean.dump(), deviation.dump());
+    }
     const auto stem = targets_.find("stem.weight");
-    const NetworkSpec small;  // CIFAR's normalisation, the default
     const bool for_imagenet = stem != targets_.end() && stem->second.size(2) == 7;
-    if (!for_imagenet || network_.spec().mean != small.mean || network_.spec().std != small.std) return "";
+    const NetworkSpec standard;
+    if (!for_imagenet || now.mean != standard.mean || now.std != standard.std) return "";
     return "network.mean and network.std are those of CIFAR; weights from torchvision expect mean "
            "[123.675, 116.28, 103.53] and std [58.395, 57.12, 57.375]";
   }
