@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "core/mapped_file.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 

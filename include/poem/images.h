@@ -60,9 +60,8 @@ enum class ImagePlace { kAuto, kStream };
 // A copy of these images in this order.
 ImageSet subset(const ImageSet& images, const std::vector<int64_t>& indices);
 
-// Removes rows (ascending, without repeats) from a set from which nothing was left out before. Copies no
-// pixels.
-void leave_out(ImageSet& images, std::vector<int64_t> rows);
+// Removes images (ascending, without repeats) from a set. Copies no pixels.
+void leave_out(ImageSet& images, const std::vector<int64_t>& indices);
 
 // Throws an Error if the images do not have this number of channels.
 void check_channels(const ImageSet& images, int64_t channels);

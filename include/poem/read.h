@@ -8,7 +8,8 @@
 //   - a JPEG, PNG, WebP or BMP image; a folder of images; a .zip, .tar, .tar.gz or .tar.xz of images
 //   - CIFAR's .bin files or their folder, PNG sprites of CIFAR, TinyImages' .bin, SVHN's .mat
 //   - .npy and .npz arrays, also folders of downsampled ImageNet's batches
-//   - packed files (.poem), which pack_images() writes
+//   - packed files (.poem) and folders of them, which pack_images() writes; tars and packed files named
+//     with braces: pool-{000..127}.tar
 //   - world:SET[:COUNT[:SEED]] and world2d:SET[:COUNT[:SEED]], which are drawn and need no file
 //   - what a registered reader accepts (poem/reader.h)
 // #KEY=VALUE after it takes a part: "photos/#count=1000". docs/data.md lists the keys.
@@ -17,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <string>
 
 #include "poem/error.h"
@@ -65,7 +67,17 @@ bool is_mapped(const std::string& source, const ReadOptions& options = {});
 // Whether every image is a file of its own, so that they may differ in size: an image, a folder, an archive.
 bool has_image_files(const std::string& source, const ReadOptions& options = {});
 
-// Writes the images of `source` to a packed file `out` (NAME.poem), block by block, and returns their number.
-int64_t pack_images(const std::string& source, const std::string& out, const ReadOptions& options);
+struct PackOptions {
+  uint64_t shard_bytes = 0;  // above 0: a folder of packed files (shards) of at most about so many bytes
+  bool append = false;       // adds to the packed file or shards that are there
+};
+
+// Writes the images of `source` to a packed file `out` (NAME.poem), or to shards in a folder, block by block,
+// and returns their number. Until all are written, `out` is what it was.
+int64_t pack_images(const std::string& source, const std::string& out, const ReadOptions& options,
+                    const PackOptions& packing = {});
+// The same for a stream that is a tar of images, perhaps compressed with gzip or xz.
+int64_t pack_stream(std::istream& stream, const std::string& out, const ReadOptions& options,
+                    const PackOptions& packing = {});
 
 }  // namespace poem

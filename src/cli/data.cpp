@@ -2,19 +2,24 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "catalogue/fetch.h"
 #include "catalogue/manifest.h"
 #include "catalogue/verify.h"
 #include "cli/commands.h"
 #include "core/interrupts.h"
 #include "poem/error.h"
+#include "readers/packed.h"
+#include "readers/shards.h"
 
 namespace poem {
 namespace {
 
 struct Options {
-  std::string manifest, name, folder, out = ".";
-  std::vector<std::string> sources;
+  std::string manifest, name, out = ".";
+  std::vector<std::string> paths, sources;
 
   Manifest sets() const { return manifest.empty() ? known_sets() : read_manifest(manifest); }
 };
@@ -65,23 +70,78 @@ void list(const Options& options) {
   }
 }
 
-void verify(const Options& options) {
-  catch_interrupts();
-  const auto holdings = find_holdings(options.folder, options.sets());
-  if (holdings.empty()) {
-    throw Error(options.folder, "contains none of the known data sets",
-                "poem data list prints the known ones");
-  }
+void print_verdict(const std::string& name, const char* verdict, const std::string& place,
+                   const std::string& detail) {
+  fmt::print("{:<14} {:<10} {}: {}\n", name, verdict, place, detail);
+}
+
+// The known data sets in a folder.
+void verify_folder(const std::string& folder, const Manifest& manifest) {
+  const auto holdings = find_holdings(folder, manifest);
+  if (holdings.empty())
+    throw Error(folder, "contains none of the known data sets", "poem data list prints the known ones");
   int64_t broken = 0;
   for (const Holding& holding : holdings) {
-    fmt::print("{:<14} {:<10} {}: {}\n", holding.set, holding.whole ? "complete" : "INCOMPLETE",
-               holding.place, holding.detail);
+    print_verdict(holding.set, holding.whole ? "complete" : "INCOMPLETE", holding.place, holding.detail);
     broken += !holding.whole;
   }
   if (broken > 0) {
-    throw Error(options.folder, fmt::format("{} of {} are incomplete", broken, holdings.size()),
+    throw Error(folder, fmt::format("{} of {} are incomplete", broken, holdings.size()),
                 "poem data fetch NAME downloads a set again, or the rest of it");
   }
+}
+
+std::string text_of(const PackedCheck::Damage& damage) {
+  std::string text = fmt::format("block {}", damage.block);
+  if (damage.first_image <= damage.last_image)
+    text += fmt::format(", images {} to {}", damage.first_image, damage.last_image);
+  return text + (damage.tables ? ", labels or names" : "");
+}
+
+// One packed file; whether it is complete.
+bool verify_file(const std::string& path) {
+  std::vector<std::string> damage;
+  PackedCheck check;
+  try {
+    check = check_packed(path);
+    for (const auto& block : check.damage) damage.push_back(text_of(block));
+  } catch (const Error& error) {  // of the header
+    damage.push_back(error.problem());
+  }
+  if (!damage.empty())
+    print_verdict("packed", "DAMAGED", path, fmt::format("{}", fmt::join(damage, "; ")));
+  else if (check.has_checksums)
+    print_verdict("packed", "complete", path,
+                  fmt::format("{} images, {} block{}, checksums correct", check.count, check.blocks, check.blocks == 1 ? "" : "s"));
+  else
+    print_verdict("packed", "complete", path,
+                  fmt::format("{} images, no checksums (pack it again to add them)", check.count));
+  return damage.empty();
+}
+
+void verify_packed(const std::string& source) {
+  const std::vector<std::string> paths = shard_paths(source);
+  const auto broken = std::count_if(paths.begin(), paths.end(), [](const auto& path) { return !verify_file(path); });
+  if (broken > 0)
+    throw Error(source, fmt::format("{} of {} files are damaged", broken, paths.size()),
+                "copy them again, or pack the source again");
+}
+
+// All of the paths are checked before an Error ends the command.
+void verify(const Options& options) {
+  catch_interrupts();
+  std::optional<Error> first;
+  for (const std::string& path : options.paths) {
+    try {
+      if (is_packed(path) || is_shard_folder(path))
+        verify_packed(path);
+      else
+        verify_folder(path, options.sets());
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  }
+  if (first) throw *first;
 }
 
 void fetch(const Options& options) {
@@ -119,9 +179,13 @@ void add_list(CLI::App& data, const std::shared_ptr<Options>& options) {
 
 void add_verify(CLI::App& data, const std::shared_ptr<Options>& options) {
   auto* command =
-      data.add_subcommand("verify", "List the known data sets in a folder, and whether they are complete");
-  command->add_option("folder", options->folder, "Folder to search, at any depth")->required();
-  command->footer("Example:\n  poem data verify datasets/");
+      data.add_subcommand("verify", "Check the data sets in a folder, or the checksums of packed files");
+  command
+      ->add_option("paths", options->paths, "Folder to search for known data sets, or packed files or shards")
+      ->required();
+  command->footer(
+      "Examples:\n  poem data verify datasets/\n  poem data verify outliers.poem\n"
+      "  poem data verify pool/            # a folder of shards");
   command->callback([options] { verify(*options); });
 }
 

@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "core/interrupts.h"
+#include "core/mapped_file.h"
 #include "core/memory.h"
 #include "core/terminal.h"
 #include "core/text.h"
@@ -212,6 +213,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // lines keep their order where stdout and stderr go to one file
+  poem::name_lost_pages(kUserError);
   try {
     return run(argc, argv);
   } catch (const poem::Interrupted&) {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,10 +35,6 @@ std::string remedy_for(int code) {
   }
 }
 
-[[noreturn]] void fail_with(const std::string& path, const std::string& action, int code) {
-  throw Error(path, fmt::format("cannot {}: {}", action, std::strerror(code)), remedy_for(code));
-}
-
 // What is there of a folder's path must be folders, the last of them one that may be written into.
 void check_place(const std::string& path) {
   fs::path place = fs::absolute(path);
@@ -58,17 +53,6 @@ struct Descriptor {
   }
 };
 
-int open_to_read(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail_with(path, "open", errno);
-  struct stat info;
-  if (::fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
-    ::close(descriptor);
-    throw Error(path, "is a folder", "name a file");
-  }
-  return descriptor;
-}
-
 uint64_t size_of(const std::string& path, int descriptor) {
   struct stat info;
   if (::fstat(descriptor, &info) != 0) fail_with(path, "read", errno);
@@ -85,6 +69,21 @@ void sync_folder_of(const std::string& path) {
 }
 
 }  // namespace
+
+void fail_with(const std::string& path, const std::string& action, int code) {
+  throw Error(path, fmt::format("cannot {}: {}", action, std::strerror(code)), remedy_for(code));
+}
+
+int open_to_read(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_with(path, "open", errno);
+  struct stat info;
+  if (::fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
+    ::close(descriptor);
+    throw Error(path, "is a folder", "name a file");
+  }
+  return descriptor;
+}
 
 std::string read_file(const std::string& path) {
   const Descriptor file{open_to_read(path)};
@@ -129,14 +128,22 @@ void InputFile::read_at(uint64_t offset, void* to, size_t bytes) const {
 AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".tmp") {
   std::error_code ignored;  // open() will fail for the same reason and report it
   if (fs::is_directory(path, ignored)) throw Error(path, "is a folder", "name a file");
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_with(path_, "create", errno);
+  open(O_CREAT | O_TRUNC);
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  pause();
+  if (!committed_) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::open(int flags) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
+  if (descriptor_ < 0) fail("create");
+}
+
+void AtomicFile::pause() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
 }
 
 void AtomicFile::fail(const char* action) const { fail_with(path_, action, errno); }
@@ -147,6 +154,7 @@ void AtomicFile::write(const void* data, size_t bytes) {
 }
 
 void AtomicFile::write_at(uint64_t offset, const void* data, size_t bytes) {
+  if (descriptor_ < 0) open(0);
   const auto* next = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t done = ::pwrite(descriptor_, next, bytes, static_cast<off_t>(offset));
@@ -159,10 +167,11 @@ void AtomicFile::write_at(uint64_t offset, const void* data, size_t bytes) {
 }
 
 void AtomicFile::commit() {
+  if (descriptor_ < 0) open(0);
   if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail("write");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("create");
-  ::close(descriptor_);
-  descriptor_ = -1;
+  committed_ = true;
+  pause();
   sync_folder_of(path_);
 }
 
@@ -170,16 +179,6 @@ void write_file(const std::string& path, std::string_view content) {
   AtomicFile file(path);
   file.write(content);
   file.commit();
-}
-
-MappedFile::MappedFile(const std::string& path) {
-  const Descriptor file{open_to_read(path)};
-  size_ = size_of(path, file.number);
-  if (size_ == 0) throw Error(path, "is empty", "write the file again");
-  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.number, 0);
-  if (memory == MAP_FAILED) fail_with(path, "map", errno);
-  memory_ = std::shared_ptr<const void>(
-      memory, [size = size_](const void* p) { ::munmap(const_cast<void*>(p), size); });
 }
 
 void check_output_folder(const std::string& path, bool force, const std::string& mark) {

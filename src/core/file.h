@@ -1,4 +1,4 @@
-// Files and folders: reading whole, writing atomically, mapping. Every failure is a poem::Error that names
+// Files and folders: reading whole or in pieces, writing atomically. Every failure is a poem::Error that names
 // the path and the system's reason.
 #pragma once
 #include <cstddef>
@@ -12,6 +12,11 @@
 namespace poem {
 
 std::string read_file(const std::string& path);
+
+// For code that calls the system itself: a descriptor to read from, never that of a folder; and the Error for
+// an errno, "cannot ACTION: …".
+int open_to_read(const std::string& path);
+[[noreturn]] void fail_with(const std::string& path, const std::string& action, int code);
 
 // Bytes from the first to the last.
 class ByteStream {
@@ -65,29 +70,19 @@ class AtomicFile {
   void write(std::string_view text) { write(text.data(), text.size()); }
   void write_at(uint64_t offset, const void* data, size_t bytes);  // overwrites what is there already
   uint64_t size() const { return size_; }
+  void pause();  // closes the file until the next write: a process may have few files open at a time
   void commit();
 
  private:
   [[noreturn]] void fail(const char* action) const;
+  void open(int flags);
   std::string path_, temporary_;
+  bool committed_ = false;
   int descriptor_ = -1;
   uint64_t size_ = 0;
 };
 
 void write_file(const std::string& path, std::string_view content);  // atomically
-
-// A whole file mapped read-only; copies share the mapping.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path);
-  const uint8_t* data() const { return static_cast<const uint8_t*>(memory_.get()); }
-  size_t size() const { return size_; }
-  std::shared_ptr<const void> keep_alive() const { return memory_; }
-
- private:
-  std::shared_ptr<const void> memory_;
-  size_t size_ = 0;
-};
 
 // An Error if `path` holds something already, or cannot be made or written into. With `force` it may,
 // provided that it contains `mark`, the file that tells a folder of poem's own from anybody else's. Touches

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <string_view>
 #include <utility>
 
 #include "poem/error.h"
@@ -127,20 +126,15 @@ void predict(const Detector& detector, const std::vector<std::string>& sources, 
 }
 
 void predict_stream(const Detector& detector, std::istream& stream, const UsePrediction& use) {
-  std::string buffer(size_t{1} << 16, '\0');
-  const auto read = [&] {
-    stream.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    return std::string_view(buffer).substr(0, static_cast<size_t>(stream.gcount()));
-  };
-  std::string_view start = read();
-  if (is_tar(start)) {
-    const auto more = [&] { return start.empty() ? read() : std::exchange(start, {}); };
+  std::string text(size_t{1} << 16, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (is_tar(text)) {
     Pairing(detector, use).run("standard input", [&](const ReadOptions& options, const Sink& sink) {
-      visit_tar(more, options, sink);
+      visit_tar(stream, std::move(text), options, sink);
     });
     return;
   }
-  std::string text(start);
   text.append(std::istreambuf_iterator<char>(stream), {});
   check_list(text);
   const std::vector<std::string> sources = split(text);

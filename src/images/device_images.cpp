@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <utility>
+
 #ifdef POEM_HAS_CUDA
 #include <ATen/Parallel.h>
 #include <ATen/cuda/CUDAEvent.h>
@@ -10,7 +13,6 @@
 #include <cuda_runtime_api.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "cuda/cut.h"
@@ -18,6 +20,23 @@
 #endif
 
 namespace poem {
+namespace {
+
+// The pixels of these rows, ascending; rows that follow one another are one span.
+std::vector<Span> spans_of(const at::Tensor& pixels, std::vector<int64_t> rows) {
+  std::sort(rows.begin(), rows.end());
+  const auto* start = static_cast<const uint8_t*>(pixels.data_ptr());
+  const int64_t bytes = pixels.stride(0) * static_cast<int64_t>(pixels.element_size());
+  std::vector<Span> spans;
+  for (const int64_t row : rows) {
+    const uint8_t* begin = start + row * bytes;
+    if (spans.empty() || begin > spans.back().end) spans.push_back({begin, begin});
+    spans.back().end = begin + bytes;
+  }
+  return spans;
+}
+
+}  // namespace
 
 #ifdef POEM_HAS_CUDA
 namespace {
@@ -142,6 +161,7 @@ class DeviceImages::Set {
  public:
   Set(const ImageSet& images, at::Device device, ImagePlace place);
   at::Tensor cut(const Crop* crops, int64_t count, const Augmentation& augmentation) const;
+  const ImageSet* host() const { return resident_.defined() ? nullptr : &images_; }  // null: on the GPU
 
  private:
   const Tables* tables(const Augmentation& augmentation) const;
@@ -212,6 +232,7 @@ class DeviceImages::Set {
   at::Tensor cut(const Crop* crops, int64_t count, const Augmentation& augmentation) const {
     return poem::cut(images_, crops, count, augmentation);
   }
+  const ImageSet* host() const { return &images_; }
 
  private:
   const ImageSet& images_;
@@ -235,6 +256,28 @@ at::Tensor DeviceImages::cut(const Crop* crops, int64_t count, const Augmentatio
   return cut_by_part(*mixture_, crops, count, [&](size_t part, const Crop* own, int64_t size) {
     return sets_[part]->cut(own, size, a);
   });
+}
+
+std::vector<std::vector<Span>> DeviceImages::spans(const Crop* crops, int64_t count) const {
+  std::vector<std::vector<int64_t>> rows(sets_.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const Mixture::Place place =
+        mixture_ == nullptr ? Mixture::Place{0, crops[i].image} : mixture_->find(crops[i].image);
+    if (const ImageSet* images = sets_[place.part]->host()) rows[place.part].push_back(images->row(place.image));
+  }
+  std::vector<std::vector<Span>> spans;
+  for (size_t part = 0; part < rows.size(); ++part) {
+    if (!rows[part].empty()) spans.push_back(spans_of(sets_[part]->host()->pixels, std::move(rows[part])));
+  }
+  return spans;
+}
+
+void DeviceImages::read_ahead(const Crop* crops, int64_t count) const {
+  for (const auto& part : spans(crops, count)) poem::read_ahead(part);
+}
+
+void DeviceImages::let_go(const Crop* crops, int64_t count) const {
+  for (const auto& part : spans(crops, count)) poem::let_go({part.front().begin, part.back().end});
 }
 
 DeviceImages::~DeviceImages() = default;

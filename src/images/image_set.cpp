@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "poem/error.h"
@@ -40,13 +41,24 @@ ImageSet subset(const ImageSet& images, const std::vector<int64_t>& indices) {
   return part;
 }
 
-void leave_out(ImageSet& images, std::vector<int64_t> rows) {
-  images.left_out = std::move(rows);
-  if (!images.labelled() && images.names.empty()) return;
-  std::vector<int64_t> kept;
-  for (int64_t i = 0; i < images.size(); ++i) kept.push_back(images.row(i));
-  images.names = images.names.select(kept);
-  if (images.labelled()) images.labels = images.labels.index_select(0, at::tensor(kept, at::kLong));
+void leave_out(ImageSet& images, const std::vector<int64_t>& indices) {
+  std::vector<int64_t> rows, all;
+  for (const int64_t i : indices) rows.push_back(images.row(i));
+  if (images.labelled() || !images.names.empty()) {
+    std::vector<int64_t> kept;
+    auto next = indices.begin();
+    for (int64_t i = 0; i < images.size(); ++i) {
+      if (next != indices.end() && *next == i)
+        ++next;
+      else
+        kept.push_back(i);
+    }
+    images.names = images.names.select(kept);
+    if (images.labelled()) images.labels = images.labels.index_select(0, at::tensor(kept, at::kLong));
+  }
+  std::merge(rows.begin(), rows.end(), images.left_out.begin(), images.left_out.end(),
+             std::back_inserter(all));
+  images.left_out = std::move(all);
 }
 
 void check_channels(const ImageSet& images, int64_t channels) {

@@ -35,20 +35,41 @@ LazyImages::LazyImages(const std::string& name, const std::vector<int64_t>& shap
                        std::vector<std::string> class_names, Make make)
     : images_{name, untouched(name, shape, at::kByte), {}, std::move(class_names)},
       make_(std::move(make)),
-      there_(static_cast<size_t>(shape[0])) {
+      there_(static_cast<size_t>(shape[0])),
+      most_bytes_(images_.pixels.nbytes()) {
   if (!images_.class_names.empty()) images_.labels = untouched(name, {shape[0]}, at::kLong);
 }
 
-void LazyImages::make(const Crop* crops, int64_t count) {
-  std::vector<int64_t> missing;
+void LazyImages::keep_at_most(uint64_t bytes) {
+  most_bytes_ = std::min<uint64_t>(bytes, images_.pixels.nbytes());
+}
+
+std::vector<int64_t> LazyImages::missing(const Crop* crops, int64_t count) const {
+  std::vector<int64_t> images;
   for (int64_t i = 0; i < count; ++i) {
-    if (!there_.at(static_cast<size_t>(crops[i].image))) missing.push_back(crops[i].image);
+    if (!there_.at(static_cast<size_t>(crops[i].image))) images.push_back(crops[i].image);
   }
-  std::sort(missing.begin(), missing.end());
-  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  std::sort(images.begin(), images.end());
+  images.erase(std::unique(images.begin(), images.end()), images.end());
+  return images;
+}
+
+void LazyImages::forget() {
+  ::madvise(images_.pixels.data_ptr(), images_.pixels.nbytes(), MADV_DONTNEED);
+  std::fill(there_.begin(), there_.end(), false);
+  made_ = 0;
+}
+
+void LazyImages::make(const Crop* crops, int64_t count) {
+  std::vector<int64_t> missing = this->missing(crops, count);
+  const uint64_t each = images_.pixels.nbytes() / there_.size();
+  if (made_ > 0 && (static_cast<uint64_t>(made_) + missing.size()) * each > most_bytes_) {
+    forget();
+    missing = this->missing(crops, count);
+  }
   const bool large = missing.size() > kBlock;  // a batch needs no bar of its own
   std::optional<Progress> bar;
-  if (large) bar.emplace("drawing " + images_.name, static_cast<int64_t>(missing.size()), "images");
+  if (large) bar.emplace("making " + images_.name, static_cast<int64_t>(missing.size()), "images");
   for (size_t first = 0; first < missing.size(); first += kBlock) {
     if (large) stop_if_interrupted();
     const size_t last = std::min(first + kBlock, missing.size());

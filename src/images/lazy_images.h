@@ -1,5 +1,5 @@
 // Images that are made when they are first needed, and kept: those of a drawn world of a million, of which an
-// epoch needs a part. Memory is committed page by page as images are made.
+// epoch needs a part, or those of tars, which are decoded. Memory is committed page by page as images are made.
 //
 //   LazyImages world("world:outliers:1000000", {1000000, 3, 32, 32}, class_names, make);
 //   world.make(crops, count);                  // their images are there now, with their labels
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "poem/crops.h"
@@ -26,7 +27,13 @@ class LazyImages {
   LazyImages(const std::string& name, const std::vector<int64_t>& shape, std::vector<std::string> class_names,
              Make make);
 
-  // Pixels and labels are zeros until make() has made the image.
+  void name_images(ImageNames names) { images_.names = std::move(names); }
+  // All images that were made are forgotten before they take more than so many bytes, unless a single call of
+  // make() needs more. They are made again when they are needed again.
+  void keep_at_most(uint64_t bytes);
+  uint64_t most_bytes() const { return most_bytes_; }  // that the images can take
+
+  // Pixels and labels are zeros until make() has made the image, and undefined once it was forgotten.
   const ImageSet& images() const { return images_; }
 
   // Makes those images of the crops that are not there yet. Ctrl-C throws Interrupted between two blocks.
@@ -35,12 +42,15 @@ class LazyImages {
   int64_t made() const { return made_; }  // how many images are there
 
  private:
+  std::vector<int64_t> missing(const Crop* crops, int64_t count) const;
+  void forget();
   void make_block(const std::vector<int64_t>& images);
 
   ImageSet images_;
   Make make_;
   std::vector<bool> there_;  // by image
   int64_t made_ = 0;
+  uint64_t most_bytes_;
 };
 
 }  // namespace poem

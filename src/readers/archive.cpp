@@ -1,10 +1,12 @@
-// Zip and tar archives of image files, streamed by libarchive.
+// Zip and tar archives of image files, streamed by libarchive: one, several named with braces, or a folder of
+// tars.
+#include "readers/archive.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
-#include <memory>
+#include <istream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,10 +17,10 @@
 #include "readers/image_files.h"
 #include "readers/image_list.h"
 #include "readers/reader_tools.h"
+#include "readers/shards.h"
 
 #ifdef POEM_HAS_ARCHIVE
-#include <archive.h>
-#include <archive_entry.h>
+#include "readers/archive_file.h"
 #endif
 
 namespace poem {
@@ -26,64 +28,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_archive(const std::string& path) {
+bool has_archive_name(const std::string& path) {
   for (const char* extension : {".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz"})
     if (has_extension(path, extension)) return true;
   return false;
 }
 
+// Tars, perhaps beside files that describe them, but neither images nor folders. Ends at the first of those,
+// so that a folder of a million images costs nothing.
+bool is_folder_of_tars(const std::string& path) {
+  std::error_code code;
+  bool tars = false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, code)) {
+    const std::string name = entry.path().filename().string();
+    if (is_hidden(name)) continue;
+    if (entry.is_directory(code) || is_image_name(name)) return false;
+    tars |= has_extension(name, ".tar");
+  }
+  return tars;
+}
+
+bool is_archive(const std::string& path) {
+  return fs::is_directory(path) ? is_folder_of_tars(path) : has_archive_name(path);
+}
+
 #ifdef POEM_HAS_ARCHIVE
-
-using Archive = std::unique_ptr<archive, int (*)(archive*)>;
-
-[[noreturn]] void fail(const std::string& path, archive* from) {
-  const char* reason = archive_error_string(from);
-  throw Error(path, fmt::format("cannot be read as an archive: {}", reason ? reason : "unknown reason"),
-              "download or pack it again");
-}
-
-Archive new_archive() {
-  Archive file(archive_read_new(), archive_read_free);
-  archive_read_support_filter_gzip(file.get());
-  archive_read_support_filter_xz(file.get());
-  archive_read_support_format_tar(file.get());
-  return file;
-}
 
 Archive open_archive(const std::string& path) {
   Archive file = new_archive();
   archive_read_support_format_zip_seekable(file.get());  // the other zip reader accepts truncated files
   constexpr size_t kBlockBytes = 1 << 18;
-  if (archive_read_open_filename(file.get(), path.c_str(), kBlockBytes) != ARCHIVE_OK) fail(path, file.get());
+  if (archive_read_open_filename(file.get(), path.c_str(), kBlockBytes) != ARCHIVE_OK)
+    fail_as_archive(path, file.get());
   return file;
-}
-
-std::string name_of(archive_entry* entry) {
-  const char* name = archive_entry_pathname_utf8(entry);
-  if (name == nullptr) name = archive_entry_pathname(entry);
-  return fs::path(name == nullptr ? "" : name).lexically_normal().string();
-}
-
-bool hidden(const fs::path& name) {
-  return std::any_of(name.begin(), name.end(), [](const fs::path& part) { return is_hidden(part.string()); });
-}
-
-// The content of the current entry. It is empty if only this entry is damaged (a wrong checksum), so that the
-// entry counts as one bad image.
-std::string read_entry(const std::string& path, const std::string& name, archive* file) {
-  constexpr size_t kMostBytes = size_t{1} << 30;  // a larger file has more pixels than can be decoded
-  std::string bytes;
-  char block[1 << 16];
-  for (;;) {
-    const la_ssize_t got = archive_read_data(file, block, sizeof block);
-    if (got == ARCHIVE_FATAL) fail(path, file);
-    if (got < 0) return "";
-    if (got == 0) return bytes;
-    bytes.append(block, static_cast<size_t>(got));
-    if (bytes.size() > kMostBytes)
-      throw Error(path + ":" + name, "unpacks to more than 1 GiB, too much for an image",
-                  "remove it from the archive");
-  }
 }
 
 // Adds the images of an open archive. `prefix` stands before their names in messages.
@@ -92,30 +69,21 @@ void add_entries(archive* file, const std::string& path, const std::string& pref
   constexpr int64_t kMega = 1000000;
   Progress bar("reading " + path, bytes / kMega, "MB");
   int64_t shown = 0;
-  for (;;) {
+  while (archive_entry* entry = next_entry(path, file)) {
     const int64_t consumed = archive_filter_bytes(file, -1) / kMega;
     bar.advance(consumed - std::exchange(shown, consumed));
-    archive_entry* entry = nullptr;
-    const int code = archive_read_next_header(file, &entry);
-    if (code == ARCHIVE_EOF) break;
-    if (code < ARCHIVE_WARN) fail(path, file);  // a warning is about names and dates
-    const std::string name = name_of(entry);
-    const auto type = archive_entry_filetype(entry);
-    if (hidden(name)) continue;
-    if (type == AE_IFDIR) files.add_folder(fs::path(name + "/").parent_path().string());
-    if (type != AE_IFREG) continue;
-    if (is_image_name(name))
-      files.add(prefix + name, name, read_entry(path, name, file));
-    else
-      files.pass_over(name);
+    if (!is_image_entry(entry, files)) continue;
+    const std::string name = entry_name(entry);
+    files.add(prefix + name, name, read_entry(path, name, file));
   }
 }
 
-Labels visit_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
-                     const ReadOptions& options, const Sink& sink) {
-  ImageFiles files(path, options, sink);
+// Calls `add`, which adds the images of archives.
+template <class Add>
+Labels visit_entries(const std::string& source, const ReadOptions& options, const Sink& sink, Add add) {
+  ImageFiles files(source, options, sink);
   try {
-    add_entries(file, path, prefix, bytes, files);
+    add(files);
   } catch (const Error&) {
     if (options.on_image) files.flush();  // the images before the damage get their answers
     throw;
@@ -123,22 +91,53 @@ Labels visit_entries(archive* file, const std::string& path, const std::string& 
   return files.finish();
 }
 
-Labels visit_archive(const std::string& path, const ReadOptions& options, const Sink& sink) {
-  const Archive file = open_archive(path);
-  return visit_entries(file.get(), path, path + ":", static_cast<int64_t>(fs::file_size(path)), options,
-                       sink);
+Labels visit_archives(const std::string& source, const ReadOptions& options, const Sink& sink) {
+  return visit_entries(source, options, sink, [&](ImageFiles& files) {
+    for (const std::string& path : archive_paths(source))
+      add_entries(open_archive(path).get(), path, path + ":", static_cast<int64_t>(fs::file_size(path)),
+                  files);
+  });
 }
 
-// libarchive's callback for the next bytes of a stream.
-la_ssize_t read_more(archive*, void* more, const void** buffer) {
-  const std::string_view bytes = (*static_cast<const std::function<std::string_view()>*>(more))();
-  *buffer = bytes.data();
-  return static_cast<la_ssize_t>(bytes.size());
-}
+// A tar that comes block by block, and its last bytes: zeros, unless the stream ended early.
+class TarStream {
+ public:
+  TarStream(std::istream& stream, std::string start) : stream_(stream), block_(std::move(start)) {
+    note_tail();
+  }
+
+  // libarchive's callback for the next bytes.
+  static la_ssize_t read(archive*, void* self, const void** buffer) {
+    auto& stream = *static_cast<TarStream*>(self);
+    if (std::exchange(stream.started_, true)) {
+      stream.block_.resize(size_t{1} << 16);
+      stream.stream_.read(stream.block_.data(), static_cast<std::streamsize>(stream.block_.size()));
+      stream.block_.resize(static_cast<size_t>(stream.stream_.gcount()));
+      stream.note_tail();
+    }
+    *buffer = stream.block_.data();
+    return static_cast<la_ssize_t>(stream.block_.size());
+  }
+
+  bool ends_early() const {
+    return tail_.size() < kEnd || tail_.find_first_not_of('\0') != tail_.npos;
+  }
+
+ private:
+  static constexpr size_t kEnd = 1024;  // zeros at the end of a tar
+  void note_tail() {
+    tail_ += block_;
+    if (tail_.size() > kEnd) tail_.erase(0, tail_.size() - kEnd);
+  }
+
+  std::istream& stream_;
+  std::string block_, tail_;
+  bool started_ = false;
+};
 
 #else
 
-Labels visit_archive(const std::string& path, const ReadOptions&, const Sink&) {
+Labels visit_archives(const std::string& path, const ReadOptions&, const Sink&) {
   throw Error(path, "archives cannot be read: poem was built without libarchive",
               "unpack it and name the folder, or build with libarchive-dev");
 }
@@ -147,30 +146,50 @@ Labels visit_archive(const std::string& path, const ReadOptions&, const Sink&) {
 
 }  // namespace
 
-bool is_tar(std::string_view start) {
+std::vector<std::string> archive_paths(const std::string& source) {
+  if (!fs::is_directory(source)) return expand_braces(source);
+  std::vector<std::string> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(source)) {
+    const std::string name = entry.path().filename().string();
+    if (has_extension(name, ".tar") && !is_hidden(name)) paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+bool is_plain_tar(std::string_view start) {
   constexpr size_t kMagic = 257;  // where a tar says that it is one
+  return start.size() > kMagic && start.substr(kMagic, 5) == "ustar";
+}
+
+bool is_tar(std::string_view start) {
   const std::string_view gzip("\x1f\x8b", 2), xz("\xfd"
                                                  "7zXZ\0",
                                                  6);
-  return (start.size() > kMagic && start.substr(kMagic, 5) == "ustar") ||
-         start.substr(0, gzip.size()) == gzip || start.substr(0, xz.size()) == xz;
+  return is_plain_tar(start) || start.substr(0, gzip.size()) == gzip || start.substr(0, xz.size()) == xz;
 }
 
-Labels visit_tar(const std::function<std::string_view()>& more, const ReadOptions& options,
-                 const Sink& sink) {
+Labels visit_tar(std::istream& stream, std::string start, const ReadOptions& options, const Sink& sink) {
   const std::string where = "standard input";
 #ifdef POEM_HAS_ARCHIVE
-  const Archive file = new_archive();
-  auto next = more;
-  if (archive_read_open(file.get(), &next, nullptr, read_more, nullptr) != ARCHIVE_OK)
-    fail(where, file.get());
-  return visit_entries(file.get(), where, "", 0, options, sink);
+  const bool plain = is_plain_tar(start);
+  TarStream tar(stream, std::move(start));
+  return visit_entries(where, options, sink, [&](ImageFiles& files) {
+    const Archive file = new_archive();
+    archive_read_set_options(file.get(), "read_concatenated_archives");  // of cat a.tar b.tar
+    if (archive_read_open(file.get(), &tar, nullptr, TarStream::read, nullptr) != ARCHIVE_OK)
+      fail_as_archive(where, file.get());
+    add_entries(file.get(), where, "", 0, files);
+    if (plain && tar.ends_early())
+      throw Error(where, "ends before the tar is complete", "check the program that writes it");
+  });
 #else
-  (void)more;
-  return visit_archive(where, options, sink);
+  (void)stream;
+  return visit_archives(where, options, sink);
 #endif
 }
 
-extern const Reader archive_reader = {".zip, .tar, .tar.gz or .tar.xz of images", is_archive, visit_archive};
+extern const Reader archive_reader = {".zip, .tar, .tar.gz or .tar.xz of images, or a folder of .tar", is_archive,
+                                      visit_archives};
 
 }  // namespace poem

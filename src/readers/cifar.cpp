@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/file.h"
+#include "core/mapped_file.h"
 #include "poem/error.h"
 #include "readers/reader_tools.h"
 

@@ -46,7 +46,8 @@ Labels visit_part(const std::string& path, const ReadOptions& options, const Cho
                   const Sink& sink) {
   ImageFiles files(path, options, sink);
   const std::vector<std::string> names = list_images(path, files);
-  const std::vector<int64_t> rows = choose(static_cast<int64_t>(names.size()), files.announce(names));
+  for (const std::string& name : names) files.announce(name);
+  const std::vector<int64_t> rows = choose(static_cast<int64_t>(names.size()), files.announced());
   Progress bar("reading " + path, static_cast<int64_t>(rows.size()), "images");
   for (const int64_t row : rows) {
     files.add((fs::path(path) / names[row]).string(), names[row]);

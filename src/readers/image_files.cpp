@@ -42,10 +42,8 @@ int64_t ImageFiles::folder_index(const std::string& name) {
   return entry->second;
 }
 
-Labels ImageFiles::announce(const std::vector<std::string>& names) {
-  std::vector<int64_t> folders;
-  for (const std::string& name : names) folders.push_back(folder_index(name));
-  Labels labels = label(folders);
+Labels ImageFiles::announced() {
+  Labels labels = label(announced_);
   tell_passed_over();
   return labels;
 }

@@ -30,9 +30,10 @@ class ImageFiles {
   void add(std::string where, std::string name, std::optional<std::string> bytes = {});
 
   // Takes the names of all images before the first is added, including images that are never added: their
-  // folders decide on the classes. Returns the labels of all. Throws what finish() would throw, except for
-  // bad images.
-  Labels announce(const std::vector<std::string>& names);
+  // folders decide on the classes. announced() then returns the labels of all. It throws what finish() would
+  // throw, except for bad images.
+  void announce(const std::string& name) { announced_.push_back(folder_index(name)); }
+  Labels announced();
 
   // Decodes what was added so far.
   void flush();
@@ -66,6 +67,7 @@ class ImageFiles {
   std::vector<std::string> examples_;  // the first image of each folder
   PassedOver passed_over_;
   bool told_ = false;
+  std::vector<int64_t> announced_;   // the folder of each
   std::vector<int64_t> kept_, bad_;  // the folder of each image that went to the sink, or was left out
   ImageNames names_;                 // of those that were kept
   std::string first_;                // the image whose size all others must have

@@ -1,9 +1,9 @@
 // Images that are not a source of their own: files named one by one, and a tar stream.
 //
 //   visit_files({"a.jpg", "b/c.png"}, options, sink);
-//   if (is_tar(start)) visit_tar(more, options, sink);
+//   if (is_tar(start)) visit_tar(stream, start, options, sink);
 #pragma once
-#include <functional>
+#include <istream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +23,8 @@ Labels visit_files(const std::vector<std::string>& paths, const ReadOptions& opt
 // compressed with gzip or xz.
 bool is_tar(std::string_view start);
 
-// The images of a tar stream, by their paths in it. `more` returns its next bytes, nothing at the end; they
-// stay valid until the next call.
-Labels visit_tar(const std::function<std::string_view()>& more, const ReadOptions& options, const Sink& sink);
+// The images of a tar stream, by their paths in it. `start` is what was read of the stream already. Tars may
+// follow one another (cat a.tar b.tar). A stream that ends early is an Error.
+Labels visit_tar(std::istream& stream, std::string start, const ReadOptions& options, const Sink& sink);
 
 }  // namespace poem

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/file.h"
+#include "core/mapped_file.h"
 #include "core/memory.h"
 #include "poem/error.h"
 #include "readers/reader_tools.h"

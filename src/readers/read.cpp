@@ -14,8 +14,8 @@
 #include "images/resize.h"
 #include "poem/error.h"
 #include "readers/image_list.h"
-#include "readers/packed.h"
 #include "readers/reader_tools.h"
+#include "readers/shards.h"
 #include "readers/source.h"
 #include "readers/world_source.h"
 
@@ -48,6 +48,10 @@ std::vector<const Reader*> all_readers() {
 void check_exists(const std::string& path, const std::string& folder) {
   std::error_code code;
   if (std::filesystem::exists(path, code)) return;
+  if (const auto names = expand_braces(path); names.size() > 1) {
+    for (const std::string& name : names) check_exists(name, folder);
+    return;
+  }
   const bool relative = !folder.empty() && path.rfind(folder, 0) == 0;
   throw Error(
       path, code ? code.message() : "there is no such file or folder",
@@ -337,17 +341,6 @@ Labels visit_images(const std::string& text, const ReadOptions& options, const S
   set = open(source, telling);
   visit_in_blocks(set, set.pixels.scalar_type() == at::kByte ? fitted : pass_on);
   return {set.labels, set.class_names, set.names};
-}
-
-int64_t pack_images(const std::string& text, const std::string& out, const ReadOptions& options) {
-  if (!is_packed(out))
-    throw Error(out, "a packed file needs the extension .poem", "call it " + out + ".poem");
-  PackedWriter writer(out);
-  return writer.finish(visit_images(text, options, [&](const at::Tensor& pixels) {
-    if (pixels.scalar_type() != at::kByte)
-      throw Error(text, "contains points, and only images can be packed", "use the source itself");
-    writer.add(pixels);
-  }));
 }
 
 }  // namespace poem

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/file.h"
+#include "core/mapped_file.h"
 #include "poem/error.h"
 #include "readers/reader_tools.h"
 

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <future>
 #include <optional>
 
 #include "core/progress.h"
@@ -25,10 +26,19 @@ void FeatureExtractor::operator()(const DeviceImages& images, const std::vector<
   const auto size = static_cast<int64_t>(crops.size());
   std::optional<Progress> bar;
   if (!what.empty()) bar.emplace(what, size, "images");
+  // A thread reads the next block from the disk while the network works on this one.
+  const auto count_at = [size](int64_t first) { return std::min(kBlock, size - first); };
+  const auto read_ahead = [&](int64_t first) {
+    return std::async(std::launch::async, [&, first] { images.read_ahead(&crops[first], count_at(first)); });
+  };
+  std::future<void> ahead;
+  if (size > 0) ahead = read_ahead(0);
   for (int64_t first = 0; first < size; first += kBlock) {
-    const int64_t count = std::min(kBlock, size - first);
-    visit(first, block(images, &crops[first], count, augmentation));
-    if (bar) bar->advance(count);
+    ahead.get();
+    if (first + kBlock < size) ahead = read_ahead(first + kBlock);
+    visit(first, block(images, &crops[first], count_at(first), augmentation));
+    images.let_go(&crops[first], count_at(first));
+    if (bar) bar->advance(count_at(first));
   }
 }
 

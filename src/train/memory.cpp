@@ -135,11 +135,12 @@ void check_drawing_memory(const Config& config, const Mixture& outliers) {
     const MixturePart& part = outliers.parts()[i];
     if (!part.lazy) continue;
     const auto all = static_cast<double>(part.images.pixels.nbytes()),
+               most = static_cast<double>(part.lazy->most_bytes()),
                size = static_cast<double>(part.images.size());
     const double drawn = std::min(size, mined * static_cast<double>(counts[i]));
     needs.push_back({"data.outliers", fmt::format("{:.0f} images of {}", drawn, part.images.name),
                      "use fewer images, or lower mining.pool or train.epochs",
-                     std::min(all, drawn * (all / size + page))});
+                     std::min(most, drawn * (all / size + page))});
   }
   check_needs(needs);
 }

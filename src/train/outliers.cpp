@@ -12,6 +12,7 @@
 #include "poem/error.h"
 #include "poem/read.h"
 #include "readers/source.h"
+#include "readers/tar_images.h"
 #include "readers/world_source.h"
 #include "train/data.h"
 
@@ -99,7 +100,7 @@ void warn_of_small_images(const ImageSet& outliers, const Augmentation& cut) {
       outliers.name, side);
 }
 
-// What is mapped stays so and is resized crop by crop. Worlds are drawn when they are needed. Other sources
+// What is mapped stays so and is resized crop by crop. Worlds are drawn and tars decoded when they are needed. Other sources
 // are brought to size while they are read; image files to twice the size if crops draw their filters, so that
 // these have something to shrink.
 MixturePart read_part(const std::string& source, const Config& config) {
@@ -111,6 +112,7 @@ MixturePart read_part(const std::string& source, const Config& config) {
   const ReadOptions& options = resize ? fitted : original;
   MixturePart part;
   part.lazy = open_lazily(source, options);
+  if (!part.lazy) part.lazy = open_tars(source, options);
   part.images = part.lazy ? part.lazy->images() : read_images(source, options);
   return part;
 }

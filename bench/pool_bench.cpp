@@ -1,0 +1,154 @@
+// Mining from a pool of shards on disk: memory, throughput beside the same images in memory, and whether the
+// time per image stays the same as the pool grows. The network is the cheapest there is, so that reading
+// weighs as much as it can. POOL_IMAGES=4000000 measures a pool of 12 GB, in TMPDIR.
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "compare.h"
+#include "images/device_images.h"
+#include "images/pool.h"
+#include "poem/mining.h"
+#include "poem/network.h"
+#include "poem/read.h"
+#include "readers/shards.h"
+#include "train/feature_extractor.h"
+
+namespace poem::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Shards of noise that are deleted at the end.
+struct Pool {
+  explicit Pool(int64_t images) : folder((fs::temp_directory_path() / fmt::format("poem_pool_{}", ::getpid())).string()) {
+    ShardedWriter writer(folder, uint64_t{1} << 30, /*append=*/false);
+    constexpr int64_t kBlock = 10000;
+    for (int64_t first = 0; first < images; first += kBlock)
+      writer.add(at::randint(256, {std::min(kBlock, images - first), 3, 32, 32}, at::kByte));
+    writer.finish({});
+  }
+  ~Pool() { fs::remove_all(folder); }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // Makes the system forget what it has read, so that the next walk reads from the disk.
+  void evict() const {
+    for (const std::string& path : shard_paths(folder)) {
+      const int file = ::open(path.c_str(), O_RDONLY);
+      ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+      ::close(file);
+    }
+  }
+  std::string folder;
+};
+
+double mega_of(const std::string& key) {
+  std::ifstream lines("/proc/self/status");
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind(key + ":", 0) == 0) return std::stod(line.substr(key.size() + 1)) / 1000;
+  return 0;
+}
+
+// The most that the process holds while it lives, above what it held before: memory of its own, and pages of
+// files, which the system can take back at any time.
+class Peak {
+ public:
+  Peak() : own_(mega_of("RssAnon")), files_(mega_of("RssFile")), thread_([this] { watch(); }) {}
+  ~Peak() { stop(); }
+  double own() { return stop(), own_peak_ - own_; }
+  double files() { return stop(), files_peak_ - files_; }
+
+ private:
+  void watch() {
+    while (!done_) {
+      own_peak_ = std::max(own_peak_, mega_of("RssAnon"));
+      files_peak_ = std::max(files_peak_, mega_of("RssFile"));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  void stop() {
+    done_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  double own_, files_, own_peak_ = 0, files_peak_ = 0;
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+class Mining {
+ public:
+  Mining() {
+    NetworkSpec spec;
+    spec.name = "mlp";
+    spec.pixels = 32 * 32;
+    spec.hidden = {32};
+    spec.classes = 11;
+    network_ = make_network(spec, 1);
+  }
+
+  // Mines 50,000 (or a tenth) of the first images, each once.
+  void operator()(const ImageSet& images, int64_t count) const {
+    const DeviceImages device(images, at::kCPU);
+    const FeatureExtractor extract(*network_, at::kCPU, 32, /*bf16=*/false);
+    MiningTask task;
+    task.pool = draw_pool(count, count, 1, 0);
+    task.settings.select = std::min<int64_t>(50000, count / 10);
+    task.network.features = [&](const std::vector<Crop>& crops, const FeatureVisit& visit) {
+      extract(device, crops, Augmentation{}, visit);
+    };
+    const Posterior prior(Statistics(network_->feature_count()), {});
+    task.posterior = &prior;
+    keep(mine(*make_miner("thompson"), task, {}));
+  }
+
+ private:
+  std::shared_ptr<Network> network_;
+};
+
+}  // namespace
+
+POEM_BENCH(pool) {
+  const char* asked = std::getenv("POOL_IMAGES");
+  const int64_t largest = asked != nullptr ? std::atoll(asked) : 200000, part = std::min<int64_t>(largest / 2, 500000);
+  const Pool pool(largest);
+  const Mining mining;
+  const ImageSet mapped = read_images(pool.folder);
+  const ImageSet memory{"memory", mapped.pixels.narrow(0, 0, part).clone(), {}, {}};
+  compare(
+      fmt::format("mining from {} images on disk, not cached / in memory", part),
+      [&] {
+        pool.evict();
+        mining(mapped, part);
+      },
+      [&] { mining(memory, part); }, 1 / 0.9, /*repeats=*/5);
+  compare(
+      fmt::format("time per image: {} on disk / {}", largest, largest / 10),
+      [&] {
+        pool.evict();
+        mining(mapped, largest);
+      },
+      [&] {
+        for (int i = 0; i < 10; ++i) {
+          pool.evict();
+          mining(mapped, largest / 10);
+        }
+      },
+      1.1, /*repeats=*/asked != nullptr ? 1 : 5);
+  Peak peak;
+  mining(mapped, largest);
+  hold(fmt::format("memory of mining from {} images on disk", largest), peak.own(), "MB", 1000);
+  hold("and pages of the file that are mapped at a time", peak.files(), "MB", 1000);
+}
+
+}  // namespace poem::bench

@@ -1,0 +1,173 @@
+#include "core/mapped_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+
+#include "core/file.h"
+#include "poem/error.h"
+
+namespace poem {
+namespace {
+
+// What is mapped where. A signal handler reads the list, so its entries are never freed: those of files that
+// are no longer mapped (begin is null) are used again.
+struct Mapping {
+  std::atomic<const uint8_t*> begin{nullptr};
+  const uint8_t* end = nullptr;
+  std::string path;
+  struct stat state = {};
+  Mapping* next = nullptr;
+
+  bool overlaps(Span span) const {
+    const uint8_t* from = begin.load();
+    return from != nullptr && from < span.end && span.begin < end;
+  }
+};
+std::atomic<Mapping*> mappings{nullptr};
+std::mutex changing_mappings;
+
+void note_mapping(Span span, const std::string& path, const struct stat& state) {
+  const std::lock_guard<std::mutex> lock(changing_mappings);
+  Mapping* entry = mappings;
+  while (entry != nullptr && entry->begin != nullptr) entry = entry->next;
+  const bool fresh = entry == nullptr;
+  if (fresh) entry = new Mapping;
+  entry->end = span.end;
+  entry->path = path;
+  entry->state = state;
+  entry->begin = span.begin;
+  if (!fresh) return;
+  entry->next = mappings;
+  mappings = entry;
+}
+
+void forget_mappings(Span span) {
+  const std::lock_guard<std::mutex> lock(changing_mappings);
+  for (Mapping* entry = mappings; entry != nullptr; entry = entry->next)
+    if (entry->overlaps(span)) entry->begin = nullptr;
+}
+
+struct Descriptor {
+  int number;
+  ~Descriptor() { ::close(number); }
+};
+
+// Maps a piece at an address of memory that is ours.
+void map_piece(const FilePiece& piece, uint8_t* at) {
+  const Descriptor file{open_to_read(piece.path)};
+  struct stat state;
+  if (::fstat(file.number, &state) != 0) fail_with(piece.path, "read", errno);
+  if (static_cast<uint64_t>(state.st_size) < piece.offset + piece.bytes)
+    throw Error(piece.path, "was cut short while poem opened it", "copy or write the file again");
+  if (::mmap(at, piece.bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file.number,
+             static_cast<off_t>(piece.offset)) == MAP_FAILED)
+    fail_with(piece.path, "map", errno);
+  note_mapping({at, at + piece.bytes}, piece.path, state);
+}
+
+// Another file under the same name does no harm: the mapping keeps the file that was opened.
+void check_unchanged(const Mapping& mapping) {
+  struct stat now;
+  const struct stat& then = mapping.state;
+  if (::stat(mapping.path.c_str(), &now) != 0) return;
+  if (now.st_dev != then.st_dev || now.st_ino != then.st_ino) return;
+  if (now.st_size == then.st_size && now.st_mtim.tv_sec == then.st_mtim.tv_sec &&
+      now.st_mtim.tv_nsec == then.st_mtim.tv_nsec)
+    return;
+  throw Error(mapping.path, "was changed while poem was reading it",
+              "leave the file alone while poem runs, or put a new one under another name");
+}
+
+Span whole_pages(Span span) {
+  const auto down = [](const uint8_t* p) {
+    return p - reinterpret_cast<uintptr_t>(p) % kPageBytes;
+  };
+  return {down(span.begin), down(span.end + kPageBytes - 1)};
+}
+
+std::atomic<int> lost_page_code{0};
+
+void tell_lost_page(int signal, siginfo_t* info, void*) {
+  const auto* address = static_cast<const uint8_t*>(info->si_addr);
+  for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next) {
+    if (!entry->overlaps(whole_pages({address, address + 1}))) continue;
+    for (const char* text : {"poem: ", entry->path.c_str(),
+                             ": a part of it is gone: the file was cut short or its disk failed while poem "
+                             "was reading it (copy or write the file again)\n"})
+      if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
+    ::_exit(lost_page_code);
+  }
+  std::signal(signal, SIG_DFL);  // not ours: the access that failed is tried again, and ends the program
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::string& path)
+    : MappedFile(std::vector<FilePiece>{{path, 0, InputFile(path).size(), 0}}) {}
+
+MappedFile::MappedFile(const std::vector<FilePiece>& pieces) {
+  for (const FilePiece& piece : pieces)
+    if (piece.bytes == 0) throw Error(piece.path, "is empty", "write the file again");
+  size_ = pieces.back().place + pieces.back().bytes;
+  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, /*fd=*/-1, 0);
+  if (memory == MAP_FAILED) fail_with(pieces[0].path, "map", errno);
+  memory_ = std::shared_ptr<const void>(memory, [size = size_](const void* p) {
+    const auto* begin = static_cast<const uint8_t*>(p);
+    forget_mappings({begin, begin + size});
+    ::munmap(const_cast<void*>(p), size);
+  });
+  for (const FilePiece& piece : pieces) map_piece(piece, static_cast<uint8_t*>(memory) + piece.place);
+}
+
+void read_ahead(const std::vector<Span>& spans) {
+  if (spans.empty()) return;
+  const Span all{spans.front().begin, spans.back().end};
+  bool mapped = false;
+  for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next) {
+    if (!entry->overlaps(all)) continue;
+    mapped = true;
+    check_unchanged(*entry);
+  }
+  if (!mapped) return;
+  constexpr ptrdiff_t kStep = 128 << 10;  // the kernel reads no more at a time than its window
+  for (const Span& span : spans) {
+    const auto [begin, end] = whole_pages(span);
+    for (const uint8_t* p = begin; p < end; p += kStep)
+      ::madvise(const_cast<uint8_t*>(p), static_cast<size_t>(std::min(kStep, end - p)), MADV_WILLNEED);
+  }
+  // Now the disk works on all of them. Touching every page waits for them and enters them into the page
+  // table, so that whoever needs them next need not wait.
+  for (const Span& span : spans) {
+    for (const uint8_t* p = whole_pages(span).begin; p < span.end; p += kPageBytes)
+      static_cast<void>(*const_cast<const volatile uint8_t*>(std::max(p, span.begin)));
+  }
+}
+
+void let_go(Span span) {
+  for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next) {
+    if (!entry->overlaps(span)) continue;
+    const uint8_t *first = std::max(span.begin, entry->begin.load()), *last = std::min(span.end, entry->end);
+    const auto [begin, end] = whole_pages({first, last});
+    ::madvise(const_cast<uint8_t*>(begin), static_cast<size_t>(end - begin), MADV_DONTNEED);
+  }
+}
+
+void name_lost_pages(int exit_code) {
+  lost_page_code = exit_code;
+  struct sigaction action = {};
+  action.sa_sigaction = tell_lost_page;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+}  // namespace poem

@@ -1,0 +1,16 @@
+// Archives of images: which files a source means.
+//
+//   for (const std::string& path : archive_paths("pool-{000..127}.tar")) …
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace poem {
+
+// The archive itself, those that a name with braces means, or the tars of a folder by name.
+std::vector<std::string> archive_paths(const std::string& source);
+
+bool is_plain_tar(std::string_view start);  // of a file that starts so: a tar that is not compressed
+
+}  // namespace poem

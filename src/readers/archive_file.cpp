@@ -1,0 +1,74 @@
+#ifdef POEM_HAS_ARCHIVE
+#include "readers/archive_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "poem/error.h"
+#include "readers/decode.h"
+#include "readers/passed_over.h"
+
+namespace poem {
+
+namespace fs = std::filesystem;
+
+Archive new_archive() {
+  Archive file(archive_read_new(), archive_read_free);
+  archive_read_support_filter_gzip(file.get());
+  archive_read_support_filter_xz(file.get());
+  archive_read_support_format_tar(file.get());
+  return file;
+}
+
+void fail_as_archive(const std::string& path, archive* file) {
+  const char* reason = archive_error_string(file);
+  throw Error(path, fmt::format("cannot be read as an archive: {}", reason ? reason : "unknown reason"),
+              "download or pack it again");
+}
+
+archive_entry* next_entry(const std::string& path, archive* file) {
+  archive_entry* entry = nullptr;
+  const int code = archive_read_next_header(file, &entry);
+  if (code == ARCHIVE_EOF) return nullptr;
+  if (code < ARCHIVE_WARN) fail_as_archive(path, file);  // a warning is about names and dates
+  return entry;
+}
+
+std::string entry_name(archive_entry* entry) {
+  const char* name = archive_entry_pathname_utf8(entry);
+  if (name == nullptr) name = archive_entry_pathname(entry);
+  return fs::path(name == nullptr ? "" : name).lexically_normal().string();
+}
+
+bool is_image_entry(archive_entry* entry, ImageFiles& files) {
+  const fs::path name = entry_name(entry);
+  const auto hidden = [](const fs::path& part) { return is_hidden(part.string()); };
+  if (std::any_of(name.begin(), name.end(), hidden)) return false;
+  const auto type = archive_entry_filetype(entry);
+  if (type == AE_IFDIR) files.add_folder((name / "").parent_path().string());
+  if (type != AE_IFREG) return false;
+  if (is_image_name(name.string())) return true;
+  files.pass_over(name.string());
+  return false;
+}
+
+std::string read_entry(const std::string& path, const std::string& name, archive* file) {
+  constexpr size_t kMostBytes = size_t{1} << 30;  // a larger file has more pixels than can be decoded
+  std::string bytes;
+  char block[1 << 16];
+  for (;;) {
+    const la_ssize_t got = archive_read_data(file, block, sizeof block);
+    if (got == ARCHIVE_FATAL) fail_as_archive(path, file);
+    if (got < 0) return "";
+    if (got == 0) return bytes;
+    bytes.append(block, static_cast<size_t>(got));
+    if (bytes.size() > kMostBytes)
+      throw Error(path + ":" + name, "unpacks to more than 1 GiB, too much for an image",
+                  "remove it from the archive");
+  }
+}
+
+}  // namespace poem
+#endif

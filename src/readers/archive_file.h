@@ -1,0 +1,35 @@
+// What reading archives with libarchive takes.
+//
+//   const Archive file = new_archive();
+//   archive_read_open_memory(file.get(), data, bytes);
+//   while (archive_entry* entry = next_entry("a.tar", file.get()))
+//     if (is_image_entry(entry, files)) use(read_entry("a.tar", entry_name(entry), file.get()));
+#pragma once
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <memory>
+#include <string>
+
+#include "readers/image_files.h"
+
+namespace poem {
+
+using Archive = std::unique_ptr<archive, int (*)(archive*)>;
+
+Archive new_archive();  // of a tar, perhaps compressed with gzip or xz
+
+[[noreturn]] void fail_as_archive(const std::string& path, archive* file);
+
+archive_entry* next_entry(const std::string& path, archive* file);  // null at the end
+
+std::string entry_name(archive_entry* entry);  // its path in the archive, without "./"
+
+// Whether the entry is an image, by its name. `files` is told of other files and of folders.
+bool is_image_entry(archive_entry* entry, ImageFiles& files);
+
+// The content of the current entry. It is empty if only this entry is damaged (a wrong checksum), so that the
+// entry counts as one bad image.
+std::string read_entry(const std::string& path, const std::string& name, archive* file);
+
+}  // namespace poem

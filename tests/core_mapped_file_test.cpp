@@ -1,0 +1,122 @@
+#include "core/mapped_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "core/file.h"
+#include "expect_error.h"
+#include "temporary_folder.h"
+
+namespace poem {
+namespace {
+
+std::string bytes_of(size_t count, int step) {
+  std::string bytes(count, '\0');
+  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<char>(i * static_cast<size_t>(step) % 251);
+  return bytes;
+}
+
+// KiB of the mapping at this address that are in this process's page table, as the kernel says.
+int64_t resident(const uint8_t* address) {
+  std::ifstream lines("/proc/self/smaps");
+  std::ostringstream start;
+  start << std::hex << reinterpret_cast<uintptr_t>(address) << "-";
+  bool here = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find('-') != line.npos && line.find(':') > line.find('-')) here = line.rfind(start.str(), 0) == 0;
+    if (here && line.rfind("Rss:", 0) == 0) return std::stoll(line.substr(4));
+  }
+  return -1;
+}
+
+TEST(MappedPieces, LieOneAfterTheOther) {
+  TemporaryFolder folder;
+  const std::string a = bytes_of(3 * kPageBytes, 3), b = bytes_of(2 * kPageBytes + 100, 7);
+  write_file(folder / "a", a);
+  write_file(folder / "b", b);
+  std::optional<MappedFile> file;
+  file.emplace(std::vector<FilePiece>{{folder / "a", kPageBytes, kPageBytes + 5, 0},
+                                      {folder / "b", 0, b.size(), 3 * kPageBytes}});
+  EXPECT_EQ(file->size(), 3 * kPageBytes + b.size());
+  const auto text = [&](uint64_t place, size_t bytes) {
+    return std::string(reinterpret_cast<const char*>(file->data()) + place, bytes);
+  };
+  EXPECT_EQ(text(0, kPageBytes + 5), a.substr(kPageBytes, kPageBytes + 5));
+  EXPECT_EQ(text(2 * kPageBytes, kPageBytes), std::string(kPageBytes, '\0'));  // between them
+  EXPECT_EQ(text(3 * kPageBytes, b.size()), b);
+  std::filesystem::remove(folder / "a");  // the mapping keeps the file
+  read_ahead({{file->data(), file->data() + file->size()}});
+  EXPECT_EQ(text(0, 10), a.substr(kPageBytes, 10));
+}
+
+TEST(MappedPieces, RefuseWhatIsNotThere) {
+  TemporaryFolder folder;
+  write_file(folder / "a", "short");
+  expect_error([&] { MappedFile({{folder / "a", 0, 6, 0}}); }, {"/a", "cut short"});
+  expect_error([&] { MappedFile({{folder / "b", 0, 6, 0}}); }, {"/b", "No such file"});
+}
+
+TEST(MappedPages, AreReadAheadAndLetGo) {
+  TemporaryFolder folder;
+  constexpr size_t kBytes = 2 << 20;
+  write_file(folder / "a", bytes_of(kBytes, 5));
+  const MappedFile file(folder / "a");
+  const Span all{file.data(), file.data() + kBytes};
+  EXPECT_EQ(resident(file.data()), 0);
+  read_ahead({{file.data() + 10, file.data() + kBytes / 2}});
+  EXPECT_GE(resident(file.data()), static_cast<int64_t>(kBytes / 2 / 1024));
+  read_ahead({all});
+  EXPECT_EQ(resident(file.data()), static_cast<int64_t>(kBytes / 1024));
+  let_go(all);
+  EXPECT_EQ(resident(file.data()), 0);
+  EXPECT_EQ(static_cast<char>(file.data()[1000]), bytes_of(1001, 5)[1000]);
+}
+
+// What is not a file would lose its content if it were let go of.
+TEST(MappedPages, LeavesOtherMemoryAlone) {
+  std::string memory = bytes_of(1 << 20, 5);
+  const auto* begin = reinterpret_cast<const uint8_t*>(memory.data());
+  read_ahead({{begin, begin + memory.size()}});
+  let_go({begin, begin + memory.size()});
+  EXPECT_EQ(memory, bytes_of(1 << 20, 5));
+  read_ahead({});
+}
+
+TEST(MappedPages, AChangedFileIsAnError) {
+  TemporaryFolder folder;
+  write_file(folder / "a", bytes_of(2 * kPageBytes, 5));
+  write_file(folder / "b", bytes_of(2 * kPageBytes, 5));
+  const MappedFile file(folder / "a");
+  const Span all{file.data(), file.data() + file.size()};
+  read_ahead({all});
+  write_file(folder / "a", "another file");  // under the same name; the mapped one is as it was
+  read_ahead({all});
+  const MappedFile other(folder / "b");
+  ASSERT_EQ(::truncate((folder / "b").c_str(), 100), 0);
+  expect_error([&] { read_ahead({{other.data(), other.data() + other.size()}}); },
+               {"/b", "was changed while poem was reading it"});
+  read_ahead({all});
+}
+
+TEST(MappedPagesDeathTest, ALostPageNamesItsFile) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  TemporaryFolder folder;
+  write_file(folder / "pool.poem", bytes_of(4 * kPageBytes, 5));
+  EXPECT_EXIT(
+      {
+        name_lost_pages(2);
+        const MappedFile file(folder / "pool.poem");
+        if (::truncate((folder / "pool.poem").c_str(), 100) == 0)
+          static_cast<void>(*const_cast<const volatile uint8_t*>(file.data() + 3 * kPageBytes));
+      },
+      ::testing::ExitedWithCode(2), "^poem: .*/pool.poem: a part of it is gone");
+}
+
+}  // namespace
+}  // namespace poem
