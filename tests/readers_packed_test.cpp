@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "core/file.h"
 #include "core/npy.h"
@@ -48,7 +49,7 @@ TEST_F(Packed, HasTheDocumentedLayout) {
     return value;
   };
   EXPECT_EQ(file.substr(0, 8), "POEMPACK");
-  EXPECT_EQ(number(8, 4), 1u);
+  EXPECT_EQ(number(8, 4), 3u);
   EXPECT_EQ(number(12, 4), 3u);
   EXPECT_EQ(number(16, 4), 5u);
   EXPECT_EQ(number(20, 4), 3u);
@@ -58,7 +59,18 @@ TEST_F(Packed, HasTheDocumentedLayout) {
   EXPECT_EQ(number(48, 8), 13u);
   EXPECT_EQ(file.substr(4096, 315), std::string(static_cast<const char*>(images.data_ptr()), 315));
   EXPECT_EQ(number(4096 + 320 + 8, 8), 2u);
-  EXPECT_EQ(file.substr(4096 + 320 + 56), R"(["0","1","2"])");
+  EXPECT_EQ(file.substr(4096 + 320 + 56, 13), R"(["0","1","2"])");
+  EXPECT_EQ(number(56, 8), 0u);
+  const size_t end = 4096 + 320 + 56 + 13;
+  EXPECT_EQ(number(64, 8), end);
+  EXPECT_EQ(number(72, 4), 1u << 20);
+  const auto crc = [&](size_t first, size_t bytes) {
+    return ::crc32(0, reinterpret_cast<const Bytef*>(file.data()) + first, static_cast<uInt>(bytes));
+  };
+  EXPECT_EQ(number(end, 4), crc(4096, end - 4096));  // all in one block
+  EXPECT_EQ(number(76, 4), crc(end, 4));
+  EXPECT_EQ(number(80, 4), crc(0, 80));
+  EXPECT_EQ(file.size(), end + 4);
 }
 
 TEST_F(Packed, MapsWithoutACopyAndOutlivesItsFile) {
@@ -146,11 +158,29 @@ TEST_F(Packed, RefusesBrokenFiles) {
     changed[offset] = static_cast<char>(value);
     return changed;
   };
-  expect_broken(with(8, 3), {"broken.poem", "version 3", "versions 1 to 2"});
-  for (const size_t offset : {12, 16, 20, 24, 31, 32, 40, 48, 55})
+  expect_broken(with(8, 4), {"broken.poem", "version 4", "versions 1 to 3"});
+  for (const size_t offset : {8, 12, 16, 20, 24, 31, 32, 40, 48, 55, 64, 72, 76, 80})
     expect_broken(with(offset, 0xfe), {"broken.poem"});
   expect_broken(with(4096 + 320, 3), {"broken.poem", "label 3"});
-  expect_broken(with(good.size() - 1, 'x'), {"broken.poem", "class names"});
+  expect_broken(with(good.size() - 5, 'x'), {"broken.poem", "class names"});
+}
+
+// Files that earlier versions of poem wrote: without checksums, and version 1 without names.
+TEST_F(Packed, ReadsOlderVersions) {
+  write_labelled("a.npz", images, labels);
+  pack_images(folder / "a.npz", folder / "a.poem", {});
+  std::string file = read_file(folder / "a.poem");
+  file.resize(file.size() - 4);
+  file.replace(64, 24, 24, '\0');
+  for (const char version : {1, 2}) {
+    file[8] = version;
+    write_file(folder / "old.poem", file);
+    const ImageSet set = read_images(folder / "old.poem");
+    EXPECT_TRUE(set.pixels.equal(images));
+    EXPECT_TRUE(set.labels.equal(labels));
+    EXPECT_FALSE(check_packed(folder / "old.poem").has_checksums);
+  }
+  expect_broken(file + "x", {"bytes"});
 }
 
 }  // namespace

@@ -48,10 +48,6 @@ bool is_folder_of_tars(const std::string& path) {
   return tars;
 }
 
-bool is_archive(const std::string& path) {
-  return fs::is_directory(path) ? is_folder_of_tars(path) : has_archive_name(path);
-}
-
 #ifdef POEM_HAS_ARCHIVE
 
 Archive open_archive(const std::string& path) {
@@ -145,6 +141,10 @@ Labels visit_archives(const std::string& path, const ReadOptions&, const Sink&) 
 #endif
 
 }  // namespace
+
+bool is_archive(const std::string& path) {
+  return fs::is_directory(path) ? is_folder_of_tars(path) : has_archive_name(path);
+}
 
 std::vector<std::string> archive_paths(const std::string& source) {
   if (!fs::is_directory(source)) return expand_braces(source);

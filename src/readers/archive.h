@@ -8,6 +8,9 @@
 
 namespace poem {
 
+// By its name; a folder with nothing but tars (and files that describe them) counts too.
+bool is_archive(const std::string& path);
+
 // The archive itself, those that a name with braces means, or the tars of a folder by name.
 std::vector<std::string> archive_paths(const std::string& source);
 

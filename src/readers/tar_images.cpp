@@ -50,7 +50,7 @@ class TarIndex {
     const Archive file = open(tar, offsets_[static_cast<size_t>(image)]);
     const std::string name = entry_name(next_entry(tar.path, file.get())), where = tar.path + ":" + name;
     const at::Tensor pixels = decode_image(where, read_entry(tar.path, name, file.get()), size,
-                                           "replace it, or pack the tars with: poem pack --skip-bad");
+                                           "replace the file, or in a config set data.skip_bad: true, which reads all images at the start");
     if (!shape.empty() && pixels.sizes() != shape)
       throw Error(where,
                   fmt::format("is {}×{} pixels, but the first image is {}×{}", pixels.size(2), pixels.size(1),
@@ -128,7 +128,7 @@ at::Tensor decode_some(const TarIndex& index, const std::vector<int64_t>& images
 std::shared_ptr<LazyImages> open_tars(const std::string& text, const ReadOptions& options) {
   constexpr uint64_t kMostBytes = uint64_t{256} << 20;
   const Source source = parse_source(text, options.folder);
-  if (is_drawn(source.place) || !source.whole() || options.skip_bad || !has_image_files(text, options))
+  if (!source.whole() || options.skip_bad || !has_image_files(text, options) || !is_archive(source.place))
     return nullptr;
   const std::vector<std::string> paths = archive_paths(source.place);
   if (!all_plain(paths)) return nullptr;

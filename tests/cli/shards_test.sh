@@ -201,7 +201,7 @@ done
 echo text | poem --quiet pack - bad.poem 2>"$logs/err" && fail "text is no tar"
 expect_words "$logs/err" "standard input: is not a tar"
 sed 's/IDAT/IDOT/' all.tar >damaged.tar
-expect_error "damaged.tar:0000.png" "--skip-bad" -- "${run[@]}" --out bad --set data.outliers=damaged.tar
+expect_error "damaged.tar:0000.png" "data.skip_bad: true" -- "${run[@]}" --out bad --set data.outliers=damaged.tar
 
 # A disk that fills: one line, and nothing under the names of the outputs.
 for output in full.poem "full --shard-size 60K"; do

@@ -1,0 +1,153 @@
+// Tars that are decoded on demand.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "encode_images.h"
+#include "expect_error.h"
+#include "poem/crops.h"
+#include "poem/read.h"
+#include "readers/image_list.h"
+#include "readers/tar_images.h"
+#include "temporary_folder.h"
+
+#ifdef POEM_HAS_ARCHIVE
+#include <archive.h>
+#include <archive_entry.h>
+
+namespace poem {
+namespace {
+
+std::string tar_of(const std::vector<std::pair<std::string, std::string>>& files, bool gnu = false) {
+  std::string bytes(4 << 20, '\0');
+  size_t used = 0;
+  archive* tar = archive_write_new();
+  gnu ? archive_write_set_format_gnutar(tar) : archive_write_set_format_pax(tar);
+  archive_write_open_memory(tar, bytes.data(), bytes.size(), &used);
+  for (const auto& [name, content] : files) {
+    archive_entry* entry = archive_entry_new();
+    archive_entry_set_pathname(entry, name.c_str());
+    archive_entry_set_size(entry, static_cast<int64_t>(content.size()));
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_write_header(tar, entry);
+    archive_write_data(tar, content.data(), content.size());
+    archive_entry_free(entry);
+  }
+  archive_write_close(tar);
+  archive_write_free(tar);
+  return bytes.substr(0, used);
+}
+
+class Tars : public ::testing::Test {
+ protected:
+  // Image i of n as a PNG, in folders of two classes with long names.
+  std::vector<std::pair<std::string, std::string>> samples(int64_t first, int64_t count) {
+    std::vector<std::pair<std::string, std::string>> files;
+    for (int64_t i = first; i < first + count; ++i) {
+      const std::string key =
+          (i % 2 == 0 ? "even/" : "odd/") + std::string(static_cast<size_t>(i) * 9, 'x') + "/" + std::to_string(i);
+      files.emplace_back(key + ".cls", "1");
+      files.emplace_back(key + ".png", encode_png(random_bytes({8, 8, 3}, static_cast<uint64_t>(i))));
+    }
+    return files;
+  }
+  TemporaryFolder folder;
+};
+
+TEST_F(Tars, GiveTheImagesThatReadingAllGives) {
+  folder.put("a-0.tar", tar_of(samples(0, 30)));
+  folder.put("a-1.tar", tar_of(samples(30, 1), /*gnu=*/true));
+  folder.put("a-2.tar", tar_of(samples(31, 19), /*gnu=*/true));
+  for (const int64_t size : {0, 4}) {
+    ReadOptions options;
+    options.size = size;
+    const ImageSet all = read_images(folder / "a-{0..2}.tar", options);
+    ASSERT_EQ(all.size(), 50);
+    const auto lazy = open_tars(folder / "a-{0..2}.tar", options);
+    ASSERT_NE(lazy, nullptr);
+    const ImageSet& images = lazy->images();
+    EXPECT_EQ(images.size(), 50);
+    EXPECT_EQ(images.class_names, all.class_names);
+    std::vector<Crop> crops;
+    for (int64_t i = 49; i >= 0; i -= 3) crops.push_back({i, 0});
+    lazy->make(crops.data(), static_cast<int64_t>(crops.size()));
+    EXPECT_EQ(lazy->made(), 17);
+    for (const Crop& crop : crops) {
+      EXPECT_TRUE(images.pixels[crop.image].equal(all.pixels[crop.image])) << crop.image;
+      EXPECT_EQ(images.labels[crop.image].item<int64_t>(), all.labels[crop.image].item<int64_t>());
+    }
+    for (int64_t i = 0; i < 50; ++i) EXPECT_EQ(images.title(i), all.title(i));
+  }
+}
+
+TEST_F(Tars, OnlyWholePlainTarsAreReadOnDemand) {
+  folder.put("a.tar", tar_of(samples(0, 3)));
+  folder.put("images/1.png", encode_png(random_bytes({8, 8, 3}, 1)));
+  folder.put("tars/a.tar", tar_of(samples(0, 3)));
+  EXPECT_NE(open_tars(folder / "a.tar", {}), nullptr);
+  EXPECT_NE(open_tars(folder / "tars", {}), nullptr);
+  EXPECT_EQ(open_tars((folder / "a.tar") + "#count=2", {}), nullptr);
+  EXPECT_EQ(open_tars(folder / "a.tar", {0, /*skip_bad=*/true}), nullptr);
+  EXPECT_EQ(open_tars(folder / "images", {}), nullptr);
+  EXPECT_EQ(open_tars("world:train:4", {}), nullptr);
+}
+
+TEST_F(Tars, NameWhatIsWrong) {
+  auto files = samples(0, 10);
+  files[9].second = files[9].second.substr(0, 100);  // image 4
+  folder.put("bad.tar", tar_of(files));
+  const auto lazy = open_tars(folder / "bad.tar", {});
+  const Crop good{3, 0}, bad{4, 0};
+  lazy->make(&good, 1);
+  expect_error([&] { lazy->make(&bad, 1); }, {"bad.tar:even/", "4.png", "data.skip_bad: true"});
+  files[9].second = encode_png(random_bytes({8, 9, 3}, 1));
+  folder.put("wide.tar", tar_of(files));
+  const auto wide = open_tars(folder / "wide.tar", {});
+  expect_error([&] { wide->make(&bad, 1); }, {"wide.tar:even/", "9×8 pixels", "8×8", "outliers.fit: resize"});
+  const std::string tar = tar_of(samples(0, 10));
+  for (const size_t size : {tar.size() / 2, tar.size() / 2 + 300, tar.size() / 2 + 700, size_t{600}}) {
+    folder.put("cut.tar", tar.substr(0, size));
+    expect_error([&] { open_tars(folder / "cut.tar", {}); }, {"cut.tar"});
+  }
+}
+
+// Forgotten images are made again, and a call that needs more than may be kept gets all it needs.
+TEST_F(Tars, KeepABoundedNumberOfImages) {
+  folder.put("a.tar", tar_of(samples(0, 40)));
+  const auto lazy = open_tars(folder / "a.tar", {});
+  const ImageSet all = read_images(folder / "a.tar");
+  lazy->keep_at_most(10 * 192);
+  EXPECT_EQ(lazy->most_bytes(), 1920u);
+  for (const int64_t step : {4, 1, 25, 7}) {
+    for (int64_t first = 0; first < 40; first += step) {
+      std::vector<Crop> crops;
+      for (int64_t i = first; i < std::min<int64_t>(40, first + step); ++i) crops.push_back({i, 0});
+      lazy->make(crops.data(), static_cast<int64_t>(crops.size()));
+      EXPECT_LE(lazy->made(), std::max<int64_t>(10, step));
+      for (const Crop& crop : crops)
+        ASSERT_TRUE(lazy->images().pixels[crop.image].equal(all.pixels[crop.image])) << crop.image;
+    }
+  }
+}
+
+// A stream of tars one after the other; one that ends early, wherever, is an Error.
+TEST_F(Tars, StreamsEndWhereTheyShould) {
+  const std::string tar = tar_of(samples(0, 4)), both = tar + tar_of(samples(4, 4));
+  const auto count = [](const std::string& bytes) {
+    int64_t images = 0;
+    std::istringstream stream(bytes.substr(512));
+    visit_tar(stream, bytes.substr(0, 512), {}, [&](const at::Tensor& pixels) { images += pixels.size(0); });
+    return images;
+  };
+  EXPECT_EQ(count(tar), 4);
+  EXPECT_EQ(count(both), 8);
+  for (size_t size = 512; size + 1024 < tar.find(std::string(1024, '\0')); size += 512)
+    expect_error([&] { count(tar.substr(0, size)); }, {"standard input"});
+}
+
+}  // namespace
+}  // namespace poem
+#endif
