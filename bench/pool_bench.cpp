@@ -31,7 +31,8 @@ namespace fs = std::filesystem;
 
 // Shards of noise that are deleted at the end.
 struct Pool {
-  explicit Pool(int64_t images) : folder((fs::temp_directory_path() / fmt::format("poem_pool_{}", ::getpid())).string()) {
+  explicit Pool(int64_t images)
+      : folder((fs::temp_directory_path() / fmt::format("poem_pool_{}", ::getpid())).string()) {
     ShardedWriter writer(folder, uint64_t{1} << 30, /*append=*/false);
     constexpr int64_t kBlock = 10000;
     for (int64_t first = 0; first < images; first += kBlock)
@@ -120,7 +121,8 @@ class Mining {
 
 POEM_BENCH(pool) {
   const char* asked = std::getenv("POOL_IMAGES");
-  const int64_t largest = asked != nullptr ? std::atoll(asked) : 200000, part = std::min<int64_t>(largest / 2, 500000);
+  const int64_t largest = asked != nullptr ? std::atoll(asked) : 200000,
+                part = std::min<int64_t>(largest / 2, 500000);
   const Pool pool(largest);
   const Mining mining;
   const ImageSet mapped = read_images(pool.folder);

@@ -29,7 +29,8 @@ int64_t resident(const uint8_t* address) {
   start << std::hex << reinterpret_cast<uintptr_t>(address) << "-";
   bool here = false;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find('-') != line.npos && line.find(':') > line.find('-')) here = line.rfind(start.str(), 0) == 0;
+    if (line.find('-') != line.npos && line.find(':') > line.find('-'))
+      here = line.rfind(start.str(), 0) == 0;
     if (here && line.rfind("Rss:", 0) == 0) return std::stoll(line.substr(4));
   }
   return -1;
@@ -99,8 +100,11 @@ TEST(MappedPages, AChangedFileIsAnError) {
   read_ahead({all});
   const MappedFile other(folder / "b");
   ASSERT_EQ(::truncate((folder / "b").c_str(), 100), 0);
-  expect_error([&] { read_ahead({{other.data(), other.data() + other.size()}}); },
-               {"/b", "was changed while poem was reading it"});
+  expect_error(
+      [&] {
+        read_ahead({{other.data(), other.data() + other.size()}});
+      },
+      {"/b", "was changed while poem was reading it"});
   read_ahead({all});
 }
 

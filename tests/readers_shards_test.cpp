@@ -46,7 +46,8 @@ class Shards : public ::testing::Test {
 
 // Images of 48, of 45 and of 3,072 bytes: their shards end at 256, at 4,096 and at 4 images.
 TEST_F(Shards, AreOneSet) {
-  for (const auto& [count, side] : std::vector<std::pair<int64_t, int64_t>>{{700, 4}, {9, 32}, {4, 32}, {1, 32}}) {
+  for (const auto& [count, side] :
+       std::vector<std::pair<int64_t, int64_t>>{{700, 4}, {9, 32}, {4, 32}, {1, 32}}) {
     const at::Tensor pixels = random_bytes({count, 3, side, side}, 1), labels = at::arange(count) % 3;
     const std::string name = std::to_string(count);
     const std::string path = pack(name, pixels, labels, small);
@@ -63,7 +64,8 @@ TEST_F(Shards, AreOneSet) {
 TEST_F(Shards, ImagesOfAnyNumberOfBytesAreOneSet) {
   const at::Tensor pixels = random_bytes({9000, 3, 5, 3}, 1);  // shards of 4,096 images
   const std::string path = pack("set", pixels, {}, {1, false});
-  EXPECT_EQ(files("set"), (std::vector<std::string>{"00000.poem", "00001.poem", "00002.poem", "shards.json"}));
+  EXPECT_EQ(files("set"),
+            (std::vector<std::string>{"00000.poem", "00001.poem", "00002.poem", "shards.json"}));
   EXPECT_TRUE(read_images(path).pixels.equal(pixels));
 }
 
@@ -131,8 +133,11 @@ TEST_F(Shards, RefuseWhatDoesNotFit) {
   pack("a.poem", pixels, labels, {});
   for (const std::string name : {"set", "a.poem"}) {
     const auto before = files("");
-    expect_error([&] { pack(name, random_bytes({5, 3, 16, 16}, 1), labels, append); },
-                 {"source.npz", "3×16×16", "3×32×32", "option size 32"});
+    expect_error(
+        [&] {
+          pack(name, random_bytes({5, 3, 16, 16}, 1), labels, append);
+        },
+        {"source.npz", "3×16×16", "3×32×32", "option size 32"});
     expect_error([&] { pack(name, pixels, {}, append); }, {"source.npz", "no labels", name});
     EXPECT_TRUE(read_images(folder / name).labels.equal(labels));
     EXPECT_EQ(files(""), before);
@@ -182,8 +187,10 @@ TEST_F(Shards, AreMissed) {
   expect_error([&] { read_images(folder / "set"); }, {"set/00002.poem", "5000 bytes"});
   fs::remove(folder / "set/shards.json");
   expect_error([&] { read_images(folder / "set"); }, {"set", "no shards.json", "not finished"});
-  for (const char* list : {"", "{}", R"({"kind":"poem shards","version":1,"images_per_shard":4,"shards":[]})",
-                           R"({"kind":"poem shards","version":1,"images_per_shard":4,"shards":[{"file":"../other/00000.poem","images":4,"checksum":1}]})"}) {
+  for (
+      const char* list :
+      {"", "{}", R"({"kind":"poem shards","version":1,"images_per_shard":4,"shards":[]})",
+       R"({"kind":"poem shards","version":1,"images_per_shard":4,"shards":[{"file":"../other/00000.poem","images":4,"checksum":1}]})"}) {
     folder.put("set/shards.json", list);
     expect_error([&] { read_images(folder / "set"); }, {"set/shards.json"});
   }
@@ -205,7 +212,8 @@ TEST_F(Shards, EveryChangedByteIsFound) {
     return folder / "bad.poem";
   };
   constexpr size_t kPixels = 4096, kBlock = 1 << 20;
-  for (const size_t offset : {kPixels, kPixels + 3071, kPixels + kBlock - 1, kPixels + kBlock, good.size() - 30}) {
+  for (const size_t offset :
+       {kPixels, kPixels + 3071, kPixels + kBlock - 1, kPixels + kBlock, good.size() - 30}) {
     const auto damage = check_packed(changed(offset)).damage;
     ASSERT_EQ(damage.size(), 1u) << offset;
     const int64_t image = static_cast<int64_t>(offset - kPixels) / 3072;

@@ -47,8 +47,8 @@ class Tars : public ::testing::Test {
   std::vector<std::pair<std::string, std::string>> samples(int64_t first, int64_t count) {
     std::vector<std::pair<std::string, std::string>> files;
     for (int64_t i = first; i < first + count; ++i) {
-      const std::string key =
-          (i % 2 == 0 ? "even/" : "odd/") + std::string(static_cast<size_t>(i) * 9, 'x') + "/" + std::to_string(i);
+      const std::string key = (i % 2 == 0 ? "even/" : "odd/") + std::string(static_cast<size_t>(i) * 9, 'x') +
+                              "/" + std::to_string(i);
       files.emplace_back(key + ".cls", "1");
       files.emplace_back(key + ".png", encode_png(random_bytes({8, 8, 3}, static_cast<uint64_t>(i))));
     }

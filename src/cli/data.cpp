@@ -112,7 +112,8 @@ bool verify_file(const std::string& path) {
     print_verdict("packed", "DAMAGED", path, fmt::format("{}", fmt::join(damage, "; ")));
   else if (check.has_checksums)
     print_verdict("packed", "complete", path,
-                  fmt::format("{} images, {} block{}, checksums correct", check.count, check.blocks, check.blocks == 1 ? "" : "s"));
+                  fmt::format("{} images, {} block{}, checksums correct", check.count, check.blocks,
+                              check.blocks == 1 ? "" : "s"));
   else
     print_verdict("packed", "complete", path,
                   fmt::format("{} images, no checksums (pack it again to add them)", check.count));
@@ -121,7 +122,8 @@ bool verify_file(const std::string& path) {
 
 void verify_packed(const std::string& source) {
   const std::vector<std::string> paths = shard_paths(source);
-  const auto broken = std::count_if(paths.begin(), paths.end(), [](const auto& path) { return !verify_file(path); });
+  const auto broken =
+      std::count_if(paths.begin(), paths.end(), [](const auto& path) { return !verify_file(path); });
   if (broken > 0)
     throw Error(source, fmt::format("{} of {} files are damaged", broken, paths.size()),
                 "copy them again, or pack the source again");

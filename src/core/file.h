@@ -1,5 +1,5 @@
-// Files and folders: reading whole or in pieces, writing atomically. Every failure is a poem::Error that names
-// the path and the system's reason.
+// Files and folders: reading whole or in pieces, writing atomically. Every failure is a poem::Error that
+// names the path and the system's reason.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -89,9 +89,7 @@ void check_unchanged(const Mapping& mapping) {
 }
 
 Span whole_pages(Span span) {
-  const auto down = [](const uint8_t* p) {
-    return p - reinterpret_cast<uintptr_t>(p) % kPageBytes;
-  };
+  const auto down = [](const uint8_t* p) { return p - reinterpret_cast<uintptr_t>(p) % kPageBytes; };
   return {down(span.begin), down(span.end + kPageBytes - 1)};
 }
 

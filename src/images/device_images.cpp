@@ -263,7 +263,8 @@ std::vector<std::vector<Span>> DeviceImages::spans(const Crop* crops, int64_t co
   for (int64_t i = 0; i < count; ++i) {
     const Mixture::Place place =
         mixture_ == nullptr ? Mixture::Place{0, crops[i].image} : mixture_->find(crops[i].image);
-    if (const ImageSet* images = sets_[place.part]->host()) rows[place.part].push_back(images->row(place.image));
+    if (const ImageSet* images = sets_[place.part]->host())
+      rows[place.part].push_back(images->row(place.image));
   }
   std::vector<std::vector<Span>> spans;
   for (size_t part = 0; part < rows.size(); ++part) {

@@ -23,16 +23,16 @@ class DeviceImages {
 
   at::Tensor cut(const Crop* crops, int64_t count, const Augmentation& augmentation) const;
 
-  // For walks over images in mapped files (core/mapped_file.h): reads the pages of these crops' images, on any
-  // thread, and lets go of all pages from the first to the last of them. Other images stay as they are.
+  // For walks over images in mapped files (core/mapped_file.h): reads the pages of these crops' images, on
+  // any thread, and lets go of all pages from the first to the last of them. Other images stay as they are.
   void read_ahead(const Crop* crops, int64_t count) const;
   void let_go(const Crop* crops, int64_t count) const;
 
  private:
   class Set;
   std::vector<std::vector<Span>> spans(const Crop* crops, int64_t count) const;  // of pixels, by part
-  std::vector<std::unique_ptr<Set>> sets_;  // one per part
-  const Mixture* mixture_ = nullptr;        // null: of one image set
+  std::vector<std::unique_ptr<Set>> sets_;                                       // one per part
+  const Mixture* mixture_ = nullptr;                                             // null: of one image set
 };
 
 struct DeviceMemory {

@@ -1,5 +1,6 @@
 // Images that are made when they are first needed, and kept: those of a drawn world of a million, of which an
-// epoch needs a part, or those of tars, which are decoded. Memory is committed page by page as images are made.
+// epoch needs a part, or those of tars, which are decoded. Memory is committed page by page as images are
+// made.
 //
 //   LazyImages world("world:outliers:1000000", {1000000, 3, 32, 32}, class_names, make);
 //   world.make(crops, count);                  // their images are there now, with their labels

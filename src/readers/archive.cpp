@@ -115,9 +115,7 @@ class TarStream {
     return static_cast<la_ssize_t>(stream.block_.size());
   }
 
-  bool ends_early() const {
-    return tail_.size() < kEnd || tail_.find_first_not_of('\0') != tail_.npos;
-  }
+  bool ends_early() const { return tail_.size() < kEnd || tail_.find_first_not_of('\0') != tail_.npos; }
 
  private:
   static constexpr size_t kEnd = 1024;  // zeros at the end of a tar
@@ -189,7 +187,7 @@ Labels visit_tar(std::istream& stream, std::string start, const ReadOptions& opt
 #endif
 }
 
-extern const Reader archive_reader = {".zip, .tar, .tar.gz or .tar.xz of images, or a folder of .tar", is_archive,
-                                      visit_archives};
+extern const Reader archive_reader = {".zip, .tar, .tar.gz or .tar.xz of images, or a folder of .tar",
+                                      is_archive, visit_archives};
 
 }  // namespace poem

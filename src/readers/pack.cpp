@@ -42,17 +42,18 @@ Input fitting(const Input& input, const std::string& path) {
   const auto visit = [input, path, old](const Sink& sink) {
     Labels labels = input.visit([&](const at::Tensor& pixels) {
       if (pixels.sizes().slice(1).vec() != old.shape)
-        throw Error(input.name,
-                    fmt::format("has images of {}×{}×{}, but those of {} are {}×{}×{}", pixels.size(1),
-                                pixels.size(2), pixels.size(3), path, old.shape[0], old.shape[1],
-                                old.shape[2]),
-                    old.shape[1] == old.shape[2] ? fmt::format("use option size {}", old.shape[1])
-                                                 : "resize them first");
+        throw Error(
+            input.name,
+            fmt::format("has images of {}×{}×{}, but those of {} are {}×{}×{}", pixels.size(1),
+                        pixels.size(2), pixels.size(3), path, old.shape[0], old.shape[1], old.shape[2]),
+            old.shape[1] == old.shape[2] ? fmt::format("use option size {}", old.shape[1])
+                                         : "resize them first");
       sink(pixels);
     });
     if (labels.labels.defined() != old.labelled)
-      throw Error(input.name, fmt::format("has {}labels, but {} has {}", old.labelled ? "no " : "", path,
-                                          old.labelled ? "some" : "none"),
+      throw Error(input.name,
+                  fmt::format("has {}labels, but {} has {}", old.labelled ? "no " : "", path,
+                              old.labelled ? "some" : "none"),
                   "append images that all have labels, or none");
     return labels;
   };

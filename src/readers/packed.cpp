@@ -127,7 +127,8 @@ void add_image_names(const std::string& path, std::string_view text, int64_t cou
 
 // What a block has parts of.
 PackedCheck::Damage damage_in(const Header& header, int64_t block) {
-  const uint64_t first = static_cast<uint64_t>(block) * header.block_bytes, last = first + header.block_bytes - 1;
+  const uint64_t first = static_cast<uint64_t>(block) * header.block_bytes,
+                 last = first + header.block_bytes - 1;
   PackedCheck::Damage damage{block, 0, -1, last >= header.pixel_bytes()};
   if (first < header.pixel_bytes()) {
     damage.first_image = static_cast<int64_t>(first / header.image_bytes());
@@ -173,11 +174,11 @@ class Joining {
  private:
   void check_fits(const std::string& path, const Header& header) const {
     if (header.channels != shape_.channels || header.height != shape_.height || header.width != shape_.width)
-      throw Error(path,
-                  fmt::format("has images of {}×{}×{}, but those of {} are {}×{}×{}", header.channels,
-                              header.height, header.width, first_, shape_.channels, shape_.height,
-                              shape_.width),
-                  "pack all with the same option size");
+      throw Error(
+          path,
+          fmt::format("has images of {}×{}×{}, but those of {} are {}×{}×{}", header.channels, header.height,
+                      header.width, first_, shape_.channels, shape_.height, shape_.width),
+          "pack all with the same option size");
     if ((header.labels_offset != 0) != (shape_.labels_offset != 0))
       throw Error(path,
                   fmt::format("has {}, but {} has {}", header.labels_offset != 0 ? "labels" : "no labels",
@@ -334,7 +335,8 @@ PackedCheck check_packed(const std::string& path) {
     broken(path, "has damaged checksums");
   const auto damaged = [&](int64_t block) {
     const uint64_t first = kPixelsOffset + static_cast<uint64_t>(block) * header.block_bytes;
-    std::string bytes = read_text(file, first, std::min<uint64_t>(header.block_bytes, header.end_of_names() - first));
+    std::string bytes =
+        read_text(file, first, std::min<uint64_t>(header.block_bytes, header.end_of_names() - first));
     return crc(bytes.data(), bytes.size()) != expected[static_cast<size_t>(block)];
   };
   Progress bar("checking " + path, result.blocks, "MiB");

@@ -77,9 +77,9 @@ void check_packed_output(const std::string& path, bool force);
 // Compares every block with its checksum, on all threads. A file whose header does not fit is an Error.
 struct PackedCheck {
   struct Damage {
-    int64_t block;                      // its number, from 0
-    int64_t first_image, last_image;    // with a part of it; last < first: none
-    bool tables;                        // whether it has a part of labels, names or checksums
+    int64_t block;                    // its number, from 0
+    int64_t first_image, last_image;  // with a part of it; last < first: none
+    bool tables;                      // whether it has a part of labels, names or checksums
   };
   int64_t count = 0, blocks = 0;
   bool has_checksums = false;  // files before version 3 have none

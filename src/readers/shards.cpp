@@ -22,7 +22,9 @@ namespace fs = std::filesystem;
 
 constexpr const char *kList = "shards.json", *kExtension = ".poem", *kKind = "poem shards";
 
-std::string in(const std::string& folder, const std::string& file) { return (fs::path(folder) / file).string(); }
+std::string in(const std::string& folder, const std::string& file) {
+  return (fs::path(folder) / file).string();
+}
 
 std::string shard_name(size_t number) { return fmt::format("{:05}{}", number, kExtension); }
 
@@ -31,7 +33,8 @@ std::optional<int64_t> shard_number(const std::string& file) { return number_in(
 bool has_list(const std::string& folder) { return fs::exists(in(folder, kList)); }
 
 [[noreturn]] void broken_list(const std::string& path) {
-  throw Error(path, "is not a list of shards that poem wrote", "copy the folder again, or pack the source again");
+  throw Error(path, "is not a list of shards that poem wrote",
+              "copy the folder again, or pack the source again");
 }
 
 Labels part_of(const Labels& labels, int64_t first, int64_t count) {
@@ -169,7 +172,8 @@ std::string ShardedWriter::name(size_t shard) const { return shard_name(first_ +
 void ShardedWriter::add(const at::Tensor& pixels) {
   if (pixels.size(0) == 0) return;
   if (room_ == 0) {
-    const auto bytes = static_cast<uint64_t>(pixels[0].nbytes()), step = kPageBytes / std::gcd(kPageBytes, bytes);
+    const auto bytes = static_cast<uint64_t>(pixels[0].nbytes()),
+               step = kPageBytes / std::gcd(kPageBytes, bytes);
     room_ = static_cast<int64_t>(std::max<uint64_t>(1, shard_bytes_ / bytes / step) * step);
   }
   for (int64_t first = 0; first < pixels.size(0);) {

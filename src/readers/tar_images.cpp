@@ -49,8 +49,9 @@ class TarIndex {
     const Tar& tar = *(after - 1);
     const Archive file = open(tar, offsets_[static_cast<size_t>(image)]);
     const std::string name = entry_name(next_entry(tar.path, file.get())), where = tar.path + ":" + name;
-    const at::Tensor pixels = decode_image(where, read_entry(tar.path, name, file.get()), size,
-                                           "replace the file, or in a config set data.skip_bad: true, which reads all images at the start");
+    const at::Tensor pixels = decode_image(
+        where, read_entry(tar.path, name, file.get()), size,
+        "replace the file, or in a config set data.skip_bad: true, which reads all images at the start");
     if (!shape.empty() && pixels.sizes() != shape)
       throw Error(where,
                   fmt::format("is {}×{} pixels, but the first image is {}×{}", pixels.size(2), pixels.size(1),
@@ -69,7 +70,8 @@ class TarIndex {
   // From the entry that begins at this offset. libarchive reads its header, in whatever dialect of tar.
   static Archive open(const Tar& tar, uint64_t offset) {
     Archive file = new_archive();
-    if (archive_read_open_memory(file.get(), tar.file.data() + offset, tar.file.size() - offset) != ARCHIVE_OK)
+    if (archive_read_open_memory(file.get(), tar.file.data() + offset, tar.file.size() - offset) !=
+        ARCHIVE_OK)
       fail_as_archive(tar.path, file.get());
     return file;
   }
@@ -85,7 +87,8 @@ class TarIndex {
       const int64_t begin = archive_filter_bytes(file.get(), -1);  // of the content
       bar.advance(begin / kMega - std::exchange(shown, begin / kMega));
       if (begin + archive_entry_size(entry) > bytes)
-        throw Error(tar.path, fmt::format("ends early, in {}", entry_name(entry)), "download or write it again");
+        throw Error(tar.path, fmt::format("ends early, in {}", entry_name(entry)),
+                    "download or write it again");
       if (!is_image_entry(entry, files)) continue;
       const std::string name = entry_name(entry);
       offsets_.push_back(static_cast<uint64_t>(archive_read_header_position(file.get())));
@@ -140,8 +143,9 @@ std::shared_ptr<LazyImages> open_tars(const std::string& text, const ReadOptions
       labels[i] = index->labels().labels.data_ptr<int64_t>()[images[i]];
     return decode_some(*index, images, shape, size);
   };
-  auto lazy = std::make_shared<LazyImages>(
-      text, std::vector<int64_t>{index->size(), shape[0], shape[1], shape[2]}, index->labels().class_names, make);
+  auto lazy =
+      std::make_shared<LazyImages>(text, std::vector<int64_t>{index->size(), shape[0], shape[1], shape[2]},
+                                   index->labels().class_names, make);
   lazy->name_images(index->take_names());
   lazy->keep_at_most(kMostBytes);
   return lazy;

@@ -100,9 +100,9 @@ void warn_of_small_images(const ImageSet& outliers, const Augmentation& cut) {
       outliers.name, side);
 }
 
-// What is mapped stays so and is resized crop by crop. Worlds are drawn and tars decoded when they are needed. Other sources
-// are brought to size while they are read; image files to twice the size if crops draw their filters, so that
-// these have something to shrink.
+// What is mapped stays so and is resized crop by crop. Worlds are drawn and tars decoded when they are
+// needed. Other sources are brought to size while they are read; image files to twice the size if crops draw
+// their filters, so that these have something to shrink.
 MixturePart read_part(const std::string& source, const Config& config) {
   ReadOptions fitted = read_options(config.data), original = fitted;
   if (config.outliers.filters != OutlierSettings().filters && has_image_files(source, fitted))

@@ -99,7 +99,7 @@ rm -rf plain* long.npy
 
 # Checksums. A changed byte is found and named; a file of an older version has none.
 expect_ok data verify one.poem set more.poem
-expect_words "$logs/out" "complete   one.poem: 80 images, 1 blocks, checksums correct" "set/00003.poem" more.poem
+expect_words "$logs/out" "complete   one.poem: 80 images, 1 block, checksums correct" "set/00003.poem" more.poem
 flip() { printf "$(printf '\\x%02x' $(($(od -An -tu1 -j "$2" -N1 "$1") ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
 expect_ok pack world:outliers:700 many.poem # more than one block
 flip many.poem $((4096 + 1048576 + 5))
