@@ -40,6 +40,12 @@ LazyImages::LazyImages(const std::string& name, const std::vector<int64_t>& shap
   if (!images_.class_names.empty()) images_.labels = untouched(name, {shape[0]}, at::kLong);
 }
 
+void LazyImages::describe(ImageNames names, const at::Tensor& labels) {
+  images_.names = std::move(names);
+  images_.labels = labels;
+  knows_labels_ = true;
+}
+
 void LazyImages::keep_at_most(uint64_t bytes) {
   most_bytes_ = std::min<uint64_t>(bytes, images_.pixels.nbytes());
 }
@@ -80,14 +86,14 @@ void LazyImages::make(const Crop* crops, int64_t count) {
 
 void LazyImages::make_block(const std::vector<int64_t>& images) {
   std::vector<int64_t> labels(images.size());
-  const at::Tensor pixels = make_(images, images_.labelled() ? labels.data() : nullptr);
+  const at::Tensor pixels = make_(images, knows_labels() ? nullptr : labels.data());
   const size_t bytes = pixels[0].nbytes();
   const auto* from = pixels.data_ptr<uint8_t>();
   auto* to = images_.pixels.data_ptr<uint8_t>();
   for (size_t i = 0; i < images.size(); ++i) {
     const auto image = static_cast<size_t>(images[i]);
     std::memcpy(to + image * bytes, from + i * bytes, bytes);
-    if (images_.labelled()) images_.labels.data_ptr<int64_t>()[image] = labels[i];
+    if (!knows_labels()) images_.labels.data_ptr<int64_t>()[image] = labels[i];
     there_[image] = true;
   }
   made_ += static_cast<int64_t>(images.size());

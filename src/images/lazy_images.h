@@ -21,14 +21,16 @@ namespace poem {
 class LazyImages {
  public:
   // Returns the pixels of these images, uint8 n×C×H×W. If the set has classes, it also writes the label of
-  // each image to `labels`; otherwise `labels` is null.
+  // each image to `labels`; otherwise, and if the labels are known, `labels` is null.
   using Make = std::function<at::Tensor(const std::vector<int64_t>& images, int64_t* labels)>;
 
   // `shape`: N×C×H×W. Without class names the images have no labels.
   LazyImages(const std::string& name, const std::vector<int64_t>& shape, std::vector<std::string> class_names,
              Make make);
 
-  void name_images(ImageNames names) { images_.names = std::move(names); }
+  // For a set whose names and labels are known before an image is made.
+  void describe(ImageNames names, const at::Tensor& labels);
+  bool knows_labels() const { return !images_.labelled() || knows_labels_; }
   // All images that were made are forgotten before they take more than so many bytes, unless a single call of
   // make() needs more. They are made again when they are needed again.
   void keep_at_most(uint64_t bytes);
@@ -52,6 +54,7 @@ class LazyImages {
   std::vector<bool> there_;  // by image
   int64_t made_ = 0;
   uint64_t most_bytes_;
+  bool knows_labels_ = false;
 };
 
 }  // namespace poem

@@ -64,11 +64,14 @@ Mixture::Place Mixture::find(int64_t image) const {
               "use the data that the run was started with");
 }
 
-void Mixture::make(const std::vector<Crop>& crops) const {
-  if (std::none_of(parts_.begin(), parts_.end(), [](const MixturePart& part) { return part.lazy; })) return;
+void Mixture::make_labels(const std::vector<Crop>& crops) const {
+  const auto unknown = [](const MixturePart& part) { return part.lazy && !part.lazy->knows_labels(); };
+  if (std::none_of(parts_.begin(), parts_.end(), unknown)) return;
   const Split own = split(*this, crops.data(), static_cast<int64_t>(crops.size()));
-  for (size_t part = 0; part < parts_.size(); ++part)
-    poem::make(parts_[part], own.crops[part].data(), static_cast<int64_t>(own.crops[part].size()));
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    if (unknown(parts_[part]))
+      make(parts_[part], own.crops[part].data(), static_cast<int64_t>(own.crops[part].size()));
+  }
 }
 
 std::vector<std::string> Mixture::class_names() const {
@@ -84,7 +87,7 @@ std::vector<std::string> Mixture::class_names() const {
 }
 
 std::vector<int64_t> Mixture::labels(const std::vector<Crop>& crops) const {
-  make(crops);
+  make_labels(crops);
   std::vector<int64_t> first(parts_.size());  // class of each part
   int64_t classes = 0;
   for (size_t part = 0; part < parts_.size(); ++part) {

@@ -39,16 +39,15 @@ class Mixture {
   };
   Place find(int64_t image) const;  // an Error if there is no such image
 
-  // Makes the images of these crops in parts that are lazy.
-  void make(const std::vector<Crop>& crops) const;
-
   // The classes of all parts, in their order; empty if no part has labels. If several parts have labels, the
   // name of a class includes its source.
   std::vector<std::string> class_names() const;
-  // One per crop: an index into class_names(); −1 if the part has no labels. Makes lazy images.
+  // One per crop: an index into class_names(); −1 if the part has no labels. Makes lazy images
+  // whose labels are not known.
   std::vector<int64_t> labels(const std::vector<Crop>& crops) const;
 
  private:
+  void make_labels(const std::vector<Crop>& crops) const;
   std::vector<MixturePart> parts_;
 };
 

@@ -48,7 +48,7 @@ std::vector<const Reader*> all_readers() {
 void check_exists(const std::string& path, const std::string& folder) {
   std::error_code code;
   if (std::filesystem::exists(path, code)) return;
-  if (const auto names = expand_braces(path); names.size() > 1) {
+  if (const auto names = expand_braces(path); names.front() != path) {
     for (const std::string& name : names) check_exists(name, folder);
     return;
   }

@@ -44,9 +44,7 @@ class TarIndex {
 
   // uint8 C×H×W. An image of another shape than `shape` is an Error, unless that is empty.
   at::Tensor decode(int64_t image, int64_t size, const std::vector<int64_t>& shape) const {
-    const auto after = std::upper_bound(tars_.begin(), tars_.end(), image,
-                                        [](int64_t i, const Tar& tar) { return i < tar.first; });
-    const Tar& tar = *(after - 1);
+    const Tar& tar = tars_[tar_of(image)];
     const Archive file = open(tar, offsets_[static_cast<size_t>(image)]);
     const std::string name = entry_name(next_entry(tar.path, file.get())), where = tar.path + ":" + name;
     const at::Tensor pixels = decode_image(
@@ -60,12 +58,35 @@ class TarIndex {
     return pixels;
   }
 
+  // Where images (ascending) lie in memory, by tar: from the beginning of each to that of the next image, but
+  // no more than most images have.
+  std::vector<std::vector<Span>> spans(const std::vector<int64_t>& images) const {
+    constexpr uint64_t kMost = 1 << 20;
+    std::vector<std::vector<Span>> spans(tars_.size());
+    for (const int64_t image : images) {
+      const size_t tar = tar_of(image);
+      const uint64_t begin = offsets_[static_cast<size_t>(image)], all = tars_[tar].file.size();
+      const bool last = image + 1 == size() || tar_of(image + 1) != tar;
+      const uint64_t end = std::min(last ? all : offsets_[static_cast<size_t>(image) + 1], begin + kMost);
+      spans[tar].push_back({tars_[tar].file.data() + begin, tars_[tar].file.data() + end});
+    }
+    spans.erase(std::remove_if(spans.begin(), spans.end(), [](const auto& some) { return some.empty(); }),
+                spans.end());
+    return spans;
+  }
+
  private:
   struct Tar {
     std::string path;
     MappedFile file;
     int64_t first;  // image
   };
+
+  size_t tar_of(int64_t image) const {
+    const auto after = std::upper_bound(tars_.begin(), tars_.end(), image,
+                                        [](int64_t i, const Tar& tar) { return i < tar.first; });
+    return static_cast<size_t>(after - tars_.begin()) - 1;
+  }
 
   // From the entry that begins at this offset. libarchive reads its header, in whatever dialect of tar.
   static Archive open(const Tar& tar, uint64_t offset) {
@@ -112,17 +133,19 @@ bool all_plain(const std::vector<std::string>& paths) {
   });
 }
 
-// Decodes these images on all threads. The first Error is thrown.
+// Decodes these images (ascending) on all threads. The first Error is thrown.
 at::Tensor decode_some(const TarIndex& index, const std::vector<int64_t>& images,
                        const std::vector<int64_t>& shape, int64_t size) {
   const auto count = static_cast<int64_t>(images.size());
   at::Tensor pixels = at::empty({count, shape[0], shape[1], shape[2]}, at::kByte);
+  for (const std::vector<Span>& spans : index.spans(images)) read_ahead(spans);
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const at::Tensor image = index.decode(images[static_cast<size_t>(i)], size, shape).contiguous();
       std::memcpy(pixels[i].data_ptr(), image.data_ptr(), image.nbytes());
     }
   });
+  for (const std::vector<Span>& spans : index.spans(images)) let_go({spans.front().begin, spans.back().end});
   return pixels;
 }
 
@@ -138,15 +161,13 @@ std::shared_ptr<LazyImages> open_tars(const std::string& text, const ReadOptions
   ImageFiles files(text, options, {});
   const auto index = std::make_shared<TarIndex>(paths, files);
   const std::vector<int64_t> shape = index->decode(0, options.size, {}).sizes().vec();
-  const auto make = [index, shape, size = options.size](const std::vector<int64_t>& images, int64_t* labels) {
-    for (size_t i = 0; labels != nullptr && i < images.size(); ++i)
-      labels[i] = index->labels().labels.data_ptr<int64_t>()[images[i]];
+  const auto make = [index, shape, size = options.size](const std::vector<int64_t>& images, int64_t*) {
     return decode_some(*index, images, shape, size);
   };
   auto lazy =
       std::make_shared<LazyImages>(text, std::vector<int64_t>{index->size(), shape[0], shape[1], shape[2]},
                                    index->labels().class_names, make);
-  lazy->name_images(index->take_names());
+  lazy->describe(index->take_names(), index->labels().labels);
   lazy->keep_at_most(kMostBytes);
   return lazy;
 }

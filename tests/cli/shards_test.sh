@@ -176,10 +176,8 @@ expect_ok "${run[@]}" --out eager --set 'data.outliers=shards/pool-{000..001}.ta
 expect_ok "${run[@]}" --out packed --set data.outliers=all.poem
 cmp lazy/detector.safetensors eager/detector.safetensors
 cmp lazy/detector.safetensors packed/detector.safetensors
-for form in gnu pax; do
-  expect_ok "${run[@]}" --out long-$form --set data.outliers=long-$form.tar
-  grep -q '0004.png"' long-$form/gallery/mined-0001.json || fail "long names of long-$form.tar"
-done
+expect_ok "${run[@]}" --out long --set 'data.outliers=[long-gnu.tar, long-pax.tar]'
+expect_words long/gallery/mined-0001.json deep/deep/deep déép/déép/déép
 expect_ok "${run[@]}" --out mixed --set "data.outliers=['shards/pool-{000..001}.tar#share=0.25', set#share=0.25, world:outliers:99]"
 expect_words "$logs/err" "38 outliers, 25 % of each pool" "set: 80 outliers, 25 %"
 
