@@ -23,7 +23,7 @@ void hold(const std::string& what, double our_seconds, double baseline_seconds, 
 void time_once(const std::string& what, const std::function<void()>& ours, double at_most_seconds);
 
 // Prints a figure that is not a time, and holds it against a bar.
-void hold(const std::string& what, double value, const std::string& unit, double at_most);
+void hold_figure(const std::string& what, double value, const std::string& unit, double at_most);
 
 // Keeps the compiler from dropping a result that nobody reads.
 template <typename T>

@@ -71,7 +71,7 @@ void time_once(const std::string& what, const std::function<void()>& ours, doubl
   std::fflush(stdout);
 }
 
-void hold(const std::string& what, double value, const std::string& unit, double at_most) {
+void hold_figure(const std::string& what, double value, const std::string& unit, double at_most) {
   failures += !(value <= at_most);
   fmt::print("{:<64} {:8.1f} {}  at most {:5.0f} {}  {}\n", what, value, unit, at_most, unit,
              value <= at_most ? "pass" : "FAIL");

@@ -170,6 +170,19 @@ TEST_F(Shards, ReplaceOthersOnlyWhenComplete) {
   EXPECT_FALSE(fs::exists(folder / "new"));
 }
 
+TEST_F(Shards, AreWrittenByOneProcessAtATime) {
+  const at::Tensor pixels = random_bytes({9, 3, 32, 32}, 1);
+  pack("set", pixels, {}, small);
+  {
+    ShardedWriter first(folder / "set", 0, /*append=*/true);
+    first.add(pixels);
+    expect_error([&] { ShardedWriter(folder / "set", 0, /*append=*/true); },
+                 {"set", "in use by another process"});
+    EXPECT_TRUE(read_images(folder / "set").pixels.equal(pixels));  // readers need no lock
+  }
+  EXPECT_EQ(files("set").size(), 4u);
+}
+
 TEST_F(Shards, AreMissed) {
   pack("set", random_bytes({9, 3, 32, 32}, 1), {}, small);
   pack("other", random_bytes({9, 3, 32, 32}, 2), {}, small);
