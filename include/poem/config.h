@@ -60,6 +60,7 @@ struct QueueSettings {
 enum class Precision { kAuto, kFloat32, kBf16 };  // kAuto: bfloat16 on a GPU that supports it
 enum class Schedule { kStep, kCosine };
 enum class Freeze { kNothing, kBackbone };  // kBackbone: only the last layer is trained
+enum class BatchStatistics { kGlobal, kLocal };  // with several processes
 
 struct TrainSettings {
   int64_t epochs = 100;
@@ -71,6 +72,7 @@ struct TrainSettings {
   double backbone_rate = 1;  // factor on the learning rate of all but the last layer
   Freeze freeze = Freeze::kNothing;
   double average = 0;  // decay of the weights' average, which the detector gets; 0: none
+  BatchStatistics batch_norm = BatchStatistics::kGlobal;
   Precision precision = Precision::kAuto;
   bool deterministic = false;             // on a GPU: the same bits every time
   ImagePlace images = ImagePlace::kAuto;  // on a GPU

@@ -79,6 +79,9 @@ class Miner {
   virtual ~Miner() = default;
   virtual bool uses_posterior() const { return false; }
   virtual bool uses_features() const { return true; }
+  // Whether an entry's rank follows from the entry alone, whatever else is in the pool. Several processes
+  // then rank a part of the pool each; otherwise each of them ranks all of it.
+  virtual bool ranks_alone(const MiningTask& /*task*/) const { return false; }
   virtual bool uses_score() const {
     return false;
   }  // NetworkView::id_score, which the run's score must allow

@@ -10,6 +10,7 @@ namespace {
 class GreedyMiner : public Miner {
  public:
   bool uses_score() const override { return true; }
+  bool ranks_alone(const MiningTask&) const override { return true; }
 
   PoolScores score(const MiningTask& task) const override {
     PoolScores scores;

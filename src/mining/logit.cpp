@@ -9,6 +9,8 @@ namespace {
 
 class LogitMiner : public Miner {
  public:
+  bool ranks_alone(const MiningTask&) const override { return true; }
+
   PoolScores score(const MiningTask& task) const override {
     PoolScores scores;
     scores.logit.resize(task.pool.size());

@@ -10,13 +10,17 @@ namespace {
 class MeanMiner : public Miner {
  public:
   bool uses_posterior() const override { return true; }
+  bool ranks_alone(const MiningTask& task) const override { return knows(task); }
 
   PoolScores score(const MiningTask& task) const override {
-    const at::Tensor mean = task.posterior->mean();
-    // The prior's mean is 0 and ranks nothing, so before the first features the choice is random.
-    if (!mean.any().item<bool>()) return make_miner("random")->score(task);
-    return boundary_scores(task, mean, weight_draws(task));
+    // Before the first features the choice is random.
+    if (!knows(task)) return make_miner("random")->score(task);
+    return boundary_scores(task, task.posterior->mean(), weight_draws(task));
   }
+
+ private:
+  // The prior's mean is 0 and ranks nothing.
+  static bool knows(const MiningTask& task) { return task.posterior->mean().any().item<bool>(); }
 };
 
 }  // namespace

@@ -1,15 +1,17 @@
 #include "poem/mining.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <utility>
 
+#include "core/float_key.h"
 #include "core/registry.h"
+#include "mining/mine.h"
 #include "mining/top_n.h"
 #include "poem/error.h"
 #include "poem/random.h"
@@ -66,11 +68,67 @@ int64_t available(const std::vector<Crop>& pool, int64_t limit) {
   return total;
 }
 
-std::vector<int64_t> top(const std::vector<float>& rank, int64_t n) {
+// The part of the pool that a rank scores.
+struct Shard {
+  Shard(const MiningTask& whole, const Team& team) : task(whole), pool_size(whole.pool.size()), team(team) {
+    const Range part = team.part(static_cast<int64_t>(pool_size));
+    first = next_image(whole.pool, part.first);
+    task.pool.assign(whole.pool.begin() + first, whole.pool.begin() + next_image(whole.pool, part.last));
+  }
+
+  // All crops of an image are in one shard, so that limit_repeats() sees all of them.
+  static int64_t next_image(const std::vector<Crop>& pool, int64_t border) {
+    const auto size = static_cast<int64_t>(pool.size());
+    while (border > 0 && border < size && pool[border].image == pool[border - 1].image) ++border;
+    return border;
+  }
+
+  MiningTask task;
+  size_t pool_size;   // of the whole pool
+  int64_t first = 0;  // where it begins there
+  const Team team;
+};
+
+// How many of the n best of all shards lie in this one. Digit by digit, from the highest, the ranks count
+// their keys that begin like that of the n-th best. Among equal keys, the first in the pool is better.
+int64_t own_share(const std::vector<float>& rank, int64_t n, const Team& team) {
+  if (team.size() == 1) return n;
+  constexpr uint32_t kMask = (1u << 11) - 1;
+  int64_t better = 0,
+          left = n;  // better keys of this shard; how many are sought among those that begin alike
+  uint32_t begin = 0;
+  at::Tensor own;
+  uint32_t digit = 0;
+  for (const int shift : {22, 11, 0}) {
+    own = at::zeros({kMask + 1}, at::kLong);
+    auto* count = own.data_ptr<int64_t>();
+    for (const float r : rank) {
+      const uint32_t key = descending_key(r);
+      if (shift == 22 || key >> (shift + 11) == begin) ++count[key >> shift & kMask];
+    }
+    const at::Tensor all = own.clone();
+    team.sum(all);
+    const auto* total = all.data_ptr<int64_t>();
+    for (digit = 0; left > total[digit]; ++digit) {
+      left -= total[digit];
+      better += count[digit];
+    }
+    begin = begin << 11 | digit;
+  }
+  const int64_t tied = own[digit].item<int64_t>();
+  const std::vector<int64_t> ties = team.joined({tied});
+  const int64_t before = std::accumulate(ties.begin(), ties.begin() + team.rank(), int64_t{0});
+  return better + std::clamp<int64_t>(left - before, 0, tied);
+}
+
+// Those of the n best of the pool that lie in the shard.
+std::vector<int64_t> top(const Shard& shard, const std::vector<float>& rank, int64_t n) {
   if (n == 0) return {};
-  TopN best(n);
-  best.offer(rank.data(), static_cast<int64_t>(rank.size()), 0);
-  return best.take();
+  TopN best(own_share(rank, n, shard.team));
+  best.offer(rank.data(), static_cast<int64_t>(rank.size()), shard.first);
+  std::vector<int64_t> entries = best.take();
+  for (int64_t& entry : entries) entry -= shard.first;
+  return entries;
 }
 
 void take_out(const std::vector<int64_t>& entries, std::vector<float>& rank) {
@@ -78,8 +136,9 @@ void take_out(const std::vector<int64_t>& entries, std::vector<float>& rank) {
 }
 
 // Random numbers instead of ranks.
-void shuffle(const MiningTask& task, std::vector<float>& rank) {
-  Stream stream(task.seed, "mined-at-random", task.epoch);
+void shuffle(const Shard& shard, std::vector<float>& rank) {
+  Stream stream(shard.task.seed, "mined-at-random", shard.task.epoch);
+  for (int64_t i = 0; i < shard.first; ++i) stream.uniform();  // those of earlier shards
   for (float& r : rank) {
     const auto chance = static_cast<float>(stream.uniform());
     if (r > kOut) r = chance;
@@ -88,18 +147,18 @@ void shuffle(const MiningTask& task, std::vector<float>& rank) {
 
 // Takes the best by rank, as many as are not taken at random. In `rank`, only entries that may still be mined
 // remain.
-std::vector<int64_t> take_best(const MiningTask& task, std::vector<float>& rank) {
-  if (task.settings.max_per_image > 0) limit_repeats(task.pool, task.settings.max_per_image, rank);
-  take_out(top(rank, task.settings.skip_count(task.pool.size())), rank);
-  const std::vector<int64_t> best = top(rank, task.settings.select - task.settings.random_count());
+std::vector<int64_t> take_best(const Shard& shard, std::vector<float>& rank) {
+  const MiningSettings& settings = shard.task.settings;
+  if (settings.max_per_image > 0) limit_repeats(shard.task.pool, settings.max_per_image, rank);
+  take_out(top(shard, rank, settings.skip_count(shard.pool_size)), rank);
+  const std::vector<int64_t> best = top(shard, rank, settings.select - settings.random_count());
   take_out(best, rank);
   return best;
 }
 
-std::vector<int64_t> add_random(const MiningTask& task, std::vector<int64_t> chosen,
-                                std::vector<float>& rank) {
-  shuffle(task, rank);
-  const std::vector<int64_t> others = top(rank, task.settings.random_count());
+std::vector<int64_t> add_random(const Shard& shard, std::vector<int64_t> chosen, std::vector<float>& rank) {
+  shuffle(shard, rank);
+  const std::vector<int64_t> others = top(shard, rank, shard.task.settings.random_count());
   chosen.insert(chosen.end(), others.begin(), others.end());
   std::sort(chosen.begin(), chosen.end());
   return chosen;
@@ -114,30 +173,65 @@ std::vector<int64_t> distinct_images(const std::vector<Crop>& crops) {
   return images;
 }
 
-double shared(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {  // both ascending
-  std::vector<int64_t> both;
+double shared(const std::vector<int64_t>& a, const std::vector<int64_t>& b, const Team& team) {
+  std::vector<int64_t> both;  // of two ascending lists
   std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
-  return static_cast<double>(both.size()) / static_cast<double>(std::max<size_t>(a.size(), 1));
+  return team.sum(static_cast<double>(both.size())) / std::max(team.sum(static_cast<double>(a.size())), 1.0);
 }
 
+// Over the indices of all shards.
 template <class Function>
-double mean_over(const std::vector<int64_t>& indices, Function value) {
+double mean_over(const std::vector<int64_t>& indices, Function value, const Team& team) {
   double sum = 0;
   for (int64_t i : indices) sum += value(i);
-  return sum / static_cast<double>(std::max<size_t>(indices.size(), 1));
+  return team.sum(sum) / std::max(team.sum(static_cast<double>(indices.size())), 1.0);
 }
 
 // exp(−Σ s log s) over the shares s of the clusters: 1 if all entries are in one cluster, k if they are
 // spread evenly over k.
-double effective_number(const std::vector<int64_t>& entries, const std::vector<int64_t>& cluster) {
-  std::map<int64_t, int64_t> count;
-  for (int64_t i : entries) ++count[cluster[i]];
+double effective_number(const std::vector<int64_t>& entries, const std::vector<int64_t>& cluster,
+                        const Team& team) {
+  const int64_t own = cluster.empty() ? 0 : 1 + *std::max_element(cluster.begin(), cluster.end());
+  const std::vector<int64_t> counts = team.joined({own});
+  const at::Tensor members = at::zeros({*std::max_element(counts.begin(), counts.end())}, at::kDouble);
+  for (int64_t i : entries) members.data_ptr<double>()[cluster[i]] += 1;
+  team.sum(members);
+  const double total = members.sum().item<double>();
   double entropy = 0;
-  for (const auto& [name, members] : count) {
-    const double share = static_cast<double>(members) / static_cast<double>(entries.size());
-    entropy -= share * std::log(share);
+  for (int64_t c = 0; c < members.size(0); ++c) {
+    const double share = members.data_ptr<double>()[c] / total;
+    if (share > 0) entropy -= share * std::log(share);
   }
   return std::exp(entropy);
+}
+
+// What is known of the pool's entries, and of those of them that were chosen.
+void describe(const Shard& shard, const PoolScores& scores, const std::vector<int64_t>& chosen,
+              MiningDiagnostics& d) {
+  const Team& team = shard.team;
+  std::vector<int64_t> all(shard.task.pool.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  if (team.any(!scores.length.empty())) {
+    const auto length = [&](int64_t i) { return double{scores.length[i]}; };
+    d.pool_length = mean_over(all, length, team);
+    d.mined_length = mean_over(chosen, length, team);
+  }
+  if (team.any(!scores.cluster.empty())) {
+    d.pool_clusters = effective_number(all, scores.cluster, team);
+    d.mined_clusters = effective_number(chosen, scores.cluster, team);
+  }
+  if (team.any(!scores.logit.empty())) {
+    const auto magnitude = [&](int64_t i) { return std::abs(double{scores.logit[i]}); };
+    const auto p_outlier = [&](int64_t i) { return 1 / (1 + std::exp(-double{scores.logit[i]})); };
+    d.pool_abs_logit = mean_over(all, magnitude, team);
+    d.mined_abs_logit = mean_over(chosen, magnitude, team);
+    d.pool_p_outlier = mean_over(all, p_outlier, team);
+    d.mined_p_outlier = mean_over(chosen, p_outlier, team);
+    if (team.any(scores.spread.has_value())) {
+      const double weight = static_cast<double>(all.size()) / static_cast<double>(shard.pool_size);
+      d.spread = team.sum(weight * scores.spread.value_or(0));
+    }
+  }
 }
 
 }  // namespace
@@ -168,40 +262,29 @@ void check_select(const std::vector<Crop>& pool, const MiningSettings& settings)
   }
 }
 
-Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
+Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last, const Team& team) {
   check_select(task.pool, task.settings);
-  PoolScores scores = miner.score(task);
-  const std::vector<int64_t> best = take_best(task, scores.rank);
-  const std::vector<int64_t> chosen = add_random(task, best, scores.rank);
+  const Shard shard(task, miner.ranks_alone(task) ? team : Team());
+  PoolScores scores = miner.score(shard.task);
+  const std::vector<int64_t> best = take_best(shard, scores.rank);
+  const std::vector<int64_t> chosen = add_random(shard, best, scores.rank);
 
   Mined mined;
-  for (int64_t i : chosen) mined.crops.push_back(task.pool[i]);
+  std::vector<int64_t> entries;
+  for (int64_t i : chosen) entries.push_back(shard.first + i);
+  for (int64_t i : shard.team.joined(entries)) mined.crops.push_back(task.pool[i]);
   const auto images = distinct_images(mined.crops);
   MiningDiagnostics& d = mined.diagnostics;
   d.distinct_images = static_cast<int64_t>(images.size());
-  if (!last.empty()) d.last_overlap = shared(images, distinct_images(last));
-  if (!scores.other.empty()) d.draw_overlap = shared(best, take_best(task, scores.other));
-  std::vector<int64_t> all(task.pool.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
-  if (!scores.length.empty()) {
-    const auto length = [&](int64_t i) { return double{scores.length[i]}; };
-    d.pool_length = mean_over(all, length);
-    d.mined_length = mean_over(chosen, length);
-  }
-  if (!scores.cluster.empty()) {
-    d.pool_clusters = effective_number(all, scores.cluster);
-    d.mined_clusters = effective_number(chosen, scores.cluster);
-  }
-  if (!scores.logit.empty()) {
-    const auto magnitude = [&](int64_t i) { return std::abs(double{scores.logit[i]}); };
-    const auto p_outlier = [&](int64_t i) { return 1 / (1 + std::exp(-double{scores.logit[i]})); };
-    d.pool_abs_logit = mean_over(all, magnitude);
-    d.mined_abs_logit = mean_over(chosen, magnitude);
-    d.pool_p_outlier = mean_over(all, p_outlier);
-    d.mined_p_outlier = mean_over(chosen, p_outlier);
-    d.spread = scores.spread;
-  }
+  if (!last.empty()) d.last_overlap = shared(images, distinct_images(last), Team());
+  if (shard.team.any(!scores.other.empty()))
+    d.draw_overlap = shared(best, take_best(shard, scores.other), shard.team);
+  describe(shard, scores, chosen, d);
   return mined;
+}
+
+Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last) {
+  return mine(miner, task, last, Team());
 }
 
 }  // namespace poem

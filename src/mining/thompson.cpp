@@ -10,6 +10,7 @@ namespace {
 class ThompsonMiner : public Miner {
  public:
   bool uses_posterior() const override { return true; }
+  bool ranks_alone(const MiningTask&) const override { return true; }
 
   PoolScores score(const MiningTask& task) const override {
     const at::Tensor draws = weight_draws(task);  // w_t ~ N(σ⁻²A⁻¹Φy, A⁻¹), one per column

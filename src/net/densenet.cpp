@@ -75,7 +75,9 @@ class DenseNet : public Backbone {
           fmt::format("images of {}×{} pixels are too small: densenet halves them twice", height, width),
           "give at least 4×4");
 #ifdef POEM_HAS_CUDA
-    if (bf16() && (training() || inference()) && !collecting() && cuda_fits(images))
+    // Its sums are those of this process.
+    const bool alone = GlobalBatchNorm::team() == nullptr;
+    if (bf16() && ((training() && alone) || inference()) && !collecting() && cuda_fits(images))
       return extract_bf16(images);
 #endif
     if (!inference() || !images.is_cpu() || collecting()) return extract(images);

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "dist/batch_norm.h"
+
 namespace poem {
 
 struct Conv {  // without bias: a BatchNorm always follows
@@ -24,6 +26,8 @@ struct BatchNorm {
 
   // In training it normalises with the batch's statistics and moves the running ones towards them.
   at::Tensor operator()(const at::Tensor& x, bool training) const {
+    if (const Team* team = GlobalBatchNorm::team(); team != nullptr && training)
+      return batch_norm(x, weight, bias, running_mean, running_var, kMomentum, kEpsilon, *team);
     return at::batch_norm(x, weight, bias, running_mean, running_var, training, kMomentum, kEpsilon,
                           /*cudnn_enabled=*/true);
   }

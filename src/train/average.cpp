@@ -19,6 +19,8 @@ namespace {
 constexpr const char* kPrefix = "average.";
 constexpr const char* kUpdates = "average_updates";
 
+}  // namespace
+
 // A network may have other buffers too (net/density.cpp).
 std::vector<at::Tensor> batch_norm_statistics(const Network& network) {
   std::vector<at::Tensor> statistics;
@@ -27,8 +29,6 @@ std::vector<at::Tensor> batch_norm_statistics(const Network& network) {
   }
   return statistics;
 }
-
-}  // namespace
 
 Average::Average(const Network& network, double decay) : network_(network), decay_(decay) {
   for (const auto& [name, parameter] : network.parameters()) {

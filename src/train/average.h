@@ -45,6 +45,9 @@ class Average {
   int64_t updates_ = 0;  // t
 };
 
+// BatchNorm's running statistics, all of them.
+std::vector<at::Tensor> batch_norm_statistics(const Network& network);
+
 // Sets BatchNorm's running statistics to the means, over so many batches, of what a batch has: its means and
 // its unbiased variances per channel. `images` gives the images of a batch, on the network's device.
 void take_batch_norm(Network& network, int64_t batches, const std::function<at::Tensor(int64_t)>& images);

@@ -17,12 +17,14 @@ at::Tensor uniform_draws(Stream stream, int64_t count) {
 
 }  // namespace
 
-Batches::Batches(const Config& config, const TrainingData& data, int64_t views, at::Device device)
+Batches::Batches(const Config& config, const TrainingData& data, int64_t views, at::Device device,
+                 const Team& team)
     : settings_(config.train),
       seed_(static_cast<uint64_t>(config.seed)),
       data_(data),
       views_(views),
       device_(device),
+      team_(team),
       id_images_(data.id, device, config.train.images),
       outlier_images_(data.outliers, device, config.train.images) {}
 
@@ -39,16 +41,26 @@ void Batches::begin_epoch(int64_t epoch, std::vector<Crop> id, std::vector<Crop>
 }
 
 MixedBatch Batches::operator[](int64_t batch) const {
-  const std::vector<Crop> id = id_crops_of(batch), outliers = outlier_crops_of(batch);
-  const auto outlier_count = static_cast<int64_t>(outliers.size());
-  at::Tensor images = id_images_.cut(id.data(), static_cast<int64_t>(id.size()), data_.id_cut);
-  if (outlier_count > 0)
-    images = at::cat({images, outlier_images_.cut(outliers.data(), outlier_count, data_.outlier_cut)});
   const auto to_device = [&](const at::Tensor& x) { return x.to(device_, /*non_blocking=*/true); };
-  return {images, to_device(labels_of(data_, id)),
+  return {cut_rows(batch, static_cast<size_t>(team_.rank()), static_cast<size_t>(team_.size())),
+          to_device(labels_of(data_, id_crops_of(batch))),
           to_device(uniform_draws(
               Stream(seed_, "chance", static_cast<uint64_t>(epoch_), static_cast<uint64_t>(batch)),
-              outlier_count))};
+              static_cast<int64_t>(outlier_crops_of(batch).size())))};
+}
+
+at::Tensor Batches::images(int64_t batch) const { return cut_rows(batch, 0, 1); }
+
+// Every `step`-th row of the batch: ID images, then outliers.
+at::Tensor Batches::cut_rows(int64_t batch, size_t first, size_t step) const {
+  const std::vector<Crop> all_id = id_crops_of(batch), all_outliers = outlier_crops_of(batch);
+  std::vector<Crop> id, outliers;
+  for (size_t row = first; row < all_id.size() + all_outliers.size(); row += step)
+    row < all_id.size() ? id.push_back(all_id[row]) : outliers.push_back(all_outliers[row - all_id.size()]);
+  const at::Tensor images = id_images_.cut(id.data(), static_cast<int64_t>(id.size()), data_.id_cut);
+  if (outliers.empty()) return images;
+  return at::cat({images, outlier_images_.cut(outliers.data(), static_cast<int64_t>(outliers.size()),
+                                              data_.outlier_cut)});
 }
 
 int64_t Batches::id_count(int64_t batch) const {

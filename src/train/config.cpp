@@ -250,6 +250,10 @@ std::vector<Key> keys(Config& c) {
        "decay of a moving average of the weights, such as 0.999, which the detector and every evaluation get "
        "(docs/run-folder.md); 0: no average",
        between(0, 0.999999)},
+      {"train.batch_norm", choice(&c.train.batch_norm),
+       "with several processes: global normalises a batch with the statistics of all its images, as one "
+       "process does; local with those of each process's own images, which needs fewer messages",
+       one_of({"global", "local"})},
       {"train.precision", choice(&c.train.precision),
        "bf16: the network computes in bfloat16 (GPU only; weights, statistics, features and the detector "
        "stay float32); auto: bf16 if the GPU supports it",

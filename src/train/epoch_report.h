@@ -5,10 +5,24 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "poem/mining.h"
 
 namespace poem {
+
+// What a part of an epoch cost this rank.
+struct Effort {
+  double seconds = 0;  // all of them
+  double waited = 0;   // seconds of these in which it waited for other ranks
+  int64_t bytes = 0;   // that it sent to them
+};
+
+// What several processes did in an epoch.
+struct TeamReport {
+  int64_t mine_bytes = 0, train_bytes = 0, queue_bytes = 0;  // that rank 0 sent; the others sent as much
+  std::vector<double> seconds;                               // of work per rank, waiting not included
+};
 
 struct EpochReport {
   int64_t epoch = 0;         // counted from 1
@@ -20,6 +34,7 @@ struct EpochReport {
   std::optional<double> validation_accuracy;
   std::optional<MiningDiagnostics> mining;  // empty if no outliers were mined in this epoch
   double mine_seconds = 0, train_seconds = 0, queue_seconds = 0;
+  std::optional<TeamReport> team;  // empty for one process
 };
 
 nlohmann::json to_json(const EpochReport& report);

@@ -10,13 +10,23 @@
 #include "poem/targets.h"
 
 namespace poem {
+namespace {
 
-Queue::Queue(const Config& config, int64_t feature_count)
+void sum_over(const Team& team, Statistics& statistics) {
+  team.sum(statistics.gram);
+  team.sum(statistics.moment);
+  statistics.count = team.sum(statistics.count);
+}
+
+}  // namespace
+
+Queue::Queue(const Config& config, int64_t feature_count, const Team& team)
     : fresh_(config.queue.features == QueueFeatures::kFresh),
       capacity_(config.queue.epochs),
       feature_count_(feature_count),
       seed_(static_cast<uint64_t>(config.seed)),
-      posterior_(config.posterior) {}
+      posterior_(config.posterior),
+      team_(team) {}
 
 void Queue::push(int64_t epoch, const std::vector<Crop>& id, const std::vector<Crop>& mined,
                  const FeatureWalks& features) {
@@ -26,6 +36,7 @@ void Queue::push(int64_t epoch, const std::vector<Crop>& id, const std::vector<C
   } else {
     add(entry.statistics, id, features.id, epoch, Side::kId, 1);
     add(entry.statistics, mined, features.outliers, epoch, Side::kOutlier, 1);
+    sum_over(team_, entry.statistics);
   }
   entries_.push_back(std::move(entry));
   if (static_cast<int64_t>(entries_.size()) > capacity_) entries_.pop_front();
@@ -48,17 +59,21 @@ Statistics Queue::statistics(const TrainingData& data, const FeatureWalks& featu
     const int64_t last = entries_.back().epoch;
     add(sum, id_crops(data, seed_, last), features.id, last, Side::kId,
         static_cast<int64_t>(entries_.size()));
+    sum_over(team_, sum);
   }
   return sum;
 }
 
 void Queue::add(Statistics& sum, const std::vector<Crop>& crops, const FeatureWalk& walk, int64_t epoch,
                 Side side, int64_t weight) const {
-  walk(crops, [&](int64_t first, const at::Tensor& features) {
-    const at::Tensor phi = features.narrow(1, 0, feature_count_);
-    const at::Tensor y = target_logits(posterior_, seed_, epoch, side, first, phi.size(0), weight);
-    sum.add(phi, y, static_cast<double>(weight));
-  });
+  const Range part = team_.part(static_cast<int64_t>(crops.size()));
+  walk({crops.begin() + part.first, crops.begin() + part.last},
+       [&](int64_t first, const at::Tensor& features) {
+         const at::Tensor phi = features.narrow(1, 0, feature_count_);
+         const at::Tensor y =
+             target_logits(posterior_, seed_, epoch, side, part.first + first, phi.size(0), weight);
+         sum.add(phi, y, static_cast<double>(weight));
+       });
 }
 
 void Queue::store(TensorFile& file) const {

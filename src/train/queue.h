@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/safetensors.h"
+#include "dist/team.h"
 #include "poem/config.h"
 #include "poem/crops.h"
 #include "poem/mining.h"
@@ -25,7 +26,8 @@ struct FeatureWalks {
 
 class Queue {
  public:
-  Queue(const Config& config, int64_t feature_count);
+  // In a team each rank takes the features of its part; all have the statistics of all.
+  Queue(const Config& config, int64_t feature_count, const Team& team = {});
 
   // After epoch t: what it trained on joins, the oldest epoch leaves.
   void push(int64_t epoch, const std::vector<Crop>& id, const std::vector<Crop>& mined,
@@ -45,6 +47,7 @@ class Queue {
     Statistics statistics;    // stored
     std::vector<Crop> mined;  // fresh
   };
+  // What this rank adds to the sum.
   void add(Statistics& sum, const std::vector<Crop>& crops, const FeatureWalk& walk, int64_t epoch, Side side,
            int64_t weight) const;
 
@@ -52,6 +55,7 @@ class Queue {
   int64_t capacity_, feature_count_;
   uint64_t seed_;
   PosteriorSettings posterior_;
+  Team team_;
   std::deque<Entry> entries_;
 };
 

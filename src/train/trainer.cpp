@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/interrupts.h"
 #include "core/json_text.h"
 #include "core/progress.h"
+#include "dist/batch_norm.h"
 #include "images/pool.h"
+#include "mining/mine.h"
 #include "mining/shares.h"
 #include "net/weights.h"
 #include "poem/error.h"
@@ -24,15 +27,27 @@ namespace {
 
 constexpr const char* kNoMiner = "none";
 
-// Adds the seconds of its own lifetime to a total.
+// Adds what happens during its lifetime to an effort.
 class Stopwatch {
  public:
-  explicit Stopwatch(double& total) : total_(total), start_(std::chrono::steady_clock::now()) {}
-  ~Stopwatch() { total_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  Stopwatch(Effort& effort, const Team& team)
+      : effort_(effort),
+        team_(team),
+        start_(std::chrono::steady_clock::now()),
+        waited_(team.seconds_waited()),
+        bytes_(team.bytes_sent()) {}
+  ~Stopwatch() {
+    effort_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    effort_.waited += team_.seconds_waited() - waited_;
+    effort_.bytes += team_.bytes_sent() - bytes_;
+  }
 
  private:
-  double& total_;
+  Effort& effort_;
+  const Team& team_;
   std::chrono::steady_clock::time_point start_;
+  double waited_;
+  int64_t bytes_;
 };
 
 std::unique_ptr<Miner> miner_of(const Config& config, bool first) {
@@ -60,24 +75,40 @@ std::vector<Crop> sample_of(const std::vector<Crop>& pool, const Mixture& outlie
   return some;
 }
 
+// Each rank's own statistics move by the same rule, so that their means are those of all images.
+void average_over(const Team& team, const std::vector<at::Tensor>& tensors) {
+  if (team.size() == 1) return;
+  for (const at::Tensor& tensor : tensors) {
+    team.sum(tensor);
+    tensor.div_(team.size());
+  }
+}
+
 int64_t class_count(const TrainingData& data) { return static_cast<int64_t>(data.id.class_names.size()); }
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, const TrainingData& data, at::Device device)
+Trainer::Trainer(const Config& config, const TrainingData& data, at::Device device, const Team& team)
     : config_(config),
       data_(data),
       device_(device),
+      team_(team),
       bf16_(computes_in_bf16(config.train.precision, device)),
       objective_(make_objective(config.objective)),
       network_(build_network(config, *objective_, data.id, device)),
       miner_(miner_of(config, /*first=*/false)),
       first_miner_(miner_of(config, /*first=*/true)),
-      batches_(config, data, objective_->views(), device),
-      step_(*network_, *objective_, config.train, class_count(data), device),
+      batches_(config, data, objective_->views(), device, team),
+      step_(*network_, *objective_, config.train, class_count(data), device, team),
       extract_(*network_, device, config.data.size, bf16_),
-      queue_(config, network_->feature_count()),
+      queue_(config, network_->feature_count(), team),
       forecast_(device.is_cpu()) {
+  if (config.train.batch < team.size()) {
+    throw Error(
+        "train.batch",
+        fmt::format("{} images per step are fewer than the {} processes", config.train.batch, team.size()),
+        "start fewer processes, or raise it");
+  }
   // cuDNN's choice of algorithms, and how our own kernels add (cuda/dense_block.cpp).
   at::globalContext().setDeterministicCuDNN(config.train.deterministic);
   if (miner_ == nullptr) return;
@@ -111,7 +142,7 @@ void Trainer::start(const std::vector<Crop>& id) {
   const bool scores = mines(0) && first_miner_->uses_features();
   // Imported weights come with their statistics.
   if (epoch_ > 0 || !scores || !config_.weights.empty()) return;
-  const Stopwatch watch(mine_seconds_);
+  const Stopwatch watch(mine_effort_, team_);
   const Bf16Scope precision(*network_, bf16_);
   calibrate_batch_norm(*network_, batches_.id_images(), id, data_.id_cut, config_.train.batch,
                        [this](int64_t images) { forecast_.add_images(images, work_left()); });
@@ -120,7 +151,7 @@ void Trainer::start(const std::vector<Crop>& id) {
 void Trainer::mine_outliers() {
   if (batch_ > 0 || !mines(epoch_)) return;
   const Posterior current = timed_posterior();  // P(w)
-  const Stopwatch watch(mine_seconds_);
+  const Stopwatch watch(mine_effort_, team_);
   MiningTask task;
   task.pool = draw_pool(data_.outliers, config_.mining.pool, seed(), epoch_);  // D_pool: S outliers
   task.settings = mining_settings();
@@ -130,7 +161,7 @@ void Trainer::mine_outliers() {
   task.seed = seed();
   task.epoch = epoch_;
   const Miner& miner = epoch_ == config_.train.pretrain ? *first_miner_ : *miner_;
-  Mined mined = mine(miner, task, mined_);  // mining/thompson.cpp draws w ~ P(w)
+  Mined mined = mine(miner, task, mined_, team_);  // mining/thompson.cpp draws w ~ P(w)
   mined_ = std::move(mined.crops);
   diagnostics_ = std::move(mined.diagnostics);
   diagnostics_->classes = class_shares(
@@ -140,20 +171,23 @@ void Trainer::mine_outliers() {
 }
 
 void Trainer::train(const std::vector<Crop>& id, const std::function<bool()>& stop) {
-  const Stopwatch watch(train_seconds_);
+  const Stopwatch watch(train_effort_, team_);
   const int64_t count = batches_.count();
   batches_.begin_epoch(epoch_, id, mined_);
   Progress bar("training", count - batch_, "batches");
   forecast_.begin_steps();
   const Bf16Scope precision(*network_, bf16_);
+  const bool global = config_.train.batch_norm == BatchStatistics::kGlobal;
+  const GlobalBatchNorm statistics(global ? team_ : Team());
   network_->train(true);
   while (batch_ < count) {
-    step_(batches_[batch_], rate(batch_));
+    train_step();
     ++batch_;
     bar.advance(1, [this] { return figures_text(figures()); });
-    if (stop()) break;
+    if (team_.any(stop())) break;
     forecast_.add_step(work_left());
   }
+  if (!global) average_over(team_, batch_norm_statistics(*network_));
   if (!step_.finite()) {
     throw Error(
         fmt::format("epoch {}", epoch_ + 1), "the training diverged: loss or weights are not finite",
@@ -162,10 +196,20 @@ void Trainer::train(const std::vector<Crop>& id, const std::function<bool()>& st
   if (batch_ < count) throw Interrupted();
 }
 
+// If another rank goes in the middle of a step, what this one has is not worth saving, even if a signal ended
+// both.
+void Trainer::train_step() {
+  try {
+    step_(batches_[batch_], rate(batch_));
+  } catch (const Interrupted&) {
+    throw SaidElsewhere();
+  }
+}
+
 // Q: the last epochs' φ(x), as far as the posterior of a later epoch needs them.
 void Trainer::update_queue(int64_t epoch) {
   if (!mines(epoch) || !mines(epoch + 1) || !miner_->uses_posterior() || queue_.holds(epoch)) return;
-  const Stopwatch watch(queue_seconds_);
+  const Stopwatch watch(queue_effort_, team_);
   queue_.push(epoch, id_crops(data_, seed(), epoch), mined_, features());
 }
 
@@ -175,18 +219,30 @@ Posterior Trainer::posterior() const {
 }
 
 Posterior Trainer::timed_posterior() {
-  const Stopwatch watch(queue_seconds_);
+  const Stopwatch watch(queue_effort_, team_);
   return posterior();
 }
 
 EpochReport Trainer::finish_epoch() {
   EpochReport report = figures();
   report.validation_accuracy = validation_accuracy();
+  if (team_.size() > 1) report.team = team_report();
   ++epoch_;
   batch_ = 0;
   diagnostics_.reset();
   step_.clear_sums();
-  mine_seconds_ = train_seconds_ = queue_seconds_ = 0;
+  mine_effort_ = train_effort_ = queue_effort_ = {};
+  return report;
+}
+
+TeamReport Trainer::team_report() const {
+  TeamReport report{mine_effort_.bytes, train_effort_.bytes, queue_effort_.bytes, {}};
+  constexpr double kMicro = 1e6;
+  double work = 0;
+  for (const Effort& effort : {mine_effort_, train_effort_, queue_effort_})
+    work += effort.seconds - effort.waited;
+  for (const int64_t micros : team_.joined({std::llround(work * kMicro)}))
+    report.seconds.push_back(static_cast<double>(micros) / kMicro);
   return report;
 }
 
@@ -199,7 +255,7 @@ std::shared_ptr<Network> Trainer::detector_network() const {
   const std::shared_ptr<Network> averaged = step_.average()->network();
   if (config_.train.freeze == Freeze::kBackbone) return averaged;  // with the network's own statistics
   take_batch_norm(*averaged, std::clamp<int64_t>(whole, 1, kMost),
-                  [this](int64_t batch) { return batches_[batch].images; });
+                  [this](int64_t batch) { return batches_.images(batch); });
   return averaged;
 }
 
@@ -266,14 +322,16 @@ std::optional<double> Trainer::validation_accuracy() const {
   std::vector<Crop> crops;
   for (int64_t row : data_.validation_rows) crops.push_back({row, 0});
   const at::Tensor labels = labels_of(data_, crops);
+  const Range part = team_.part(static_cast<int64_t>(crops.size()));
+  crops = {crops.begin() + part.first, crops.begin() + part.last};
   int64_t correct = 0;
   const FeatureExtractor extract(*network_, device_, config_.data.size, /*bf16=*/false, [] {});
   extract(
       batches_.id_images(), crops, plain(config_.data.size), [&](int64_t first, const at::Tensor& features) {
         const at::Tensor named = network_->logits(features).narrow(1, 0, class_count(data_)).argmax(1).cpu();
-        correct += (named == labels.narrow(0, first, named.size(0))).sum().item<int64_t>();
+        correct += (named == labels.narrow(0, part.first + first, named.size(0))).sum().item<int64_t>();
       });
-  return static_cast<double>(correct) / static_cast<double>(crops.size());
+  return team_.sum(static_cast<double>(correct)) / static_cast<double>(data_.validation_rows.size());
 }
 
 EpochReport Trainer::figures() const {
@@ -282,9 +340,9 @@ EpochReport Trainer::figures() const {
   report.learning_rate = rate(batch_ - 1);
   step_.report(report);
   report.mining = diagnostics_;
-  report.mine_seconds = mine_seconds_;
-  report.train_seconds = train_seconds_;
-  report.queue_seconds = queue_seconds_;
+  report.mine_seconds = mine_effort_.seconds;
+  report.train_seconds = train_effort_.seconds;
+  report.queue_seconds = queue_effort_.seconds;
   return report;
 }
 
@@ -298,7 +356,7 @@ WorkLeft Trainer::work_left() const {
   if (miner_ && miner_->uses_features()) features += static_cast<double>(config_.mining.pool);
   if (miner_ && miner_->uses_posterior()) features += id + static_cast<double>(mining_settings().select);
   WorkLeft work;
-  work.images = mined_epochs * features;
+  work.images = mined_epochs * features / team_.size();
   work.steps = static_cast<double>((epochs() - epoch_) * batches_.count() - batch_);
   const double ids_per_step = id / static_cast<double>(batches_.count());  // ID images
   const double outliers = miner_ ? static_cast<double>(config_.train.outlier_batch) : 0;
@@ -312,7 +370,8 @@ void Trainer::store(TensorFile& file) const {
   step_.store(file);
   store_crops(mined_, "mined", file);
   queue_.store(file);
-  file.tensors["seconds"] = at::tensor({mine_seconds_, train_seconds_, queue_seconds_}, at::kDouble);
+  file.tensors["seconds"] =
+      at::tensor({mine_effort_.seconds, train_effort_.seconds, queue_effort_.seconds}, at::kDouble);
   file.tensors["position"] = at::tensor(std::vector<int64_t>{epoch_, batch_}, at::kLong);
   if (diagnostics_) file.metadata["diagnostics"] = json_text(to_json(*diagnostics_));
 }
@@ -325,9 +384,9 @@ void Trainer::load(const TensorFile& file) {
   const at::Tensor seconds = at::zeros({3}, at::kDouble), position = at::zeros({2}, at::kLong);
   load_tensor(file, "seconds", seconds);
   load_tensor(file, "position", position);
-  mine_seconds_ = seconds[0].item<double>();
-  train_seconds_ = seconds[1].item<double>();
-  queue_seconds_ = seconds[2].item<double>();
+  mine_effort_.seconds = seconds[0].item<double>();
+  train_effort_.seconds = seconds[1].item<double>();
+  queue_effort_.seconds = seconds[2].item<double>();
   epoch_ = position[0].item<int64_t>();
   batch_ = position[1].item<int64_t>();
   if (epoch_ < 0 || batch_ < 0 || batch_ > batches_.count())

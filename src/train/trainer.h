@@ -13,6 +13,7 @@
 
 #include "core/interrupts.h"
 #include "core/safetensors.h"
+#include "dist/team.h"
 #include "poem/config.h"
 #include "poem/mining.h"
 #include "poem/network.h"
@@ -29,8 +30,9 @@ namespace poem {
 
 class Trainer {
  public:
-  // `data` must outlive it.
-  Trainer(const Config& config, const TrainingData& data, at::Device device);
+  // `data` must outlive it. The ranks of a team train one network together and have the same state after
+  // every call; the times of store() are this rank's own.
+  Trainer(const Config& config, const TrainingData& data, at::Device device, const Team& team = {});
 
   // Starts from the weights of a file (network.init) instead of drawn ones. Only before the first epoch.
   Imported start_from(const std::string& path);
@@ -49,6 +51,7 @@ class Trainer {
   void load(const TensorFile& file);
 
   const Config& config() const { return config_; }
+  const Team& team() const { return team_; }
   int64_t epoch() const { return epoch_; }                         // epochs that are complete
   bool in_epoch() const { return batch_ > 0; }                     // one more has been begun
   int64_t begun() const { return epoch_ + (in_epoch() ? 1 : 0); }  // epochs, that one included
@@ -65,8 +68,10 @@ class Trainer {
   void start(const std::vector<Crop>& id);
   void mine_outliers();
   void train(const std::vector<Crop>& id, const std::function<bool()>& stop);
+  void train_step();
   void update_queue(int64_t epoch);
   EpochReport finish_epoch();
+  TeamReport team_report() const;
 
   uint64_t seed() const { return static_cast<uint64_t>(config_.seed); }
   bool mines(int64_t epoch) const;
@@ -82,6 +87,7 @@ class Trainer {
   const Config config_;
   const TrainingData& data_;
   const at::Device device_;
+  const Team team_;
   const bool bf16_;  // how an epoch computes; outside of it the network computes in float32
   std::unique_ptr<Objective> objective_;
   std::shared_ptr<Network> network_;
@@ -94,7 +100,7 @@ class Trainer {
   int64_t epoch_ = 0, batch_ = 0;                 // the next batch to train
   std::vector<Crop> mined_;                       // D_out: the outliers trained on
   std::optional<MiningDiagnostics> diagnostics_;  // of this epoch's choice
-  double mine_seconds_ = 0, train_seconds_ = 0, queue_seconds_ = 0;
+  Effort mine_effort_, train_effort_, queue_effort_;
   Forecast forecast_;
 };
 

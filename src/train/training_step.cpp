@@ -8,13 +8,29 @@
 #include "net/weights.h"
 
 namespace poem {
+namespace {
+
+// All that the loss has gradients of: the parameters, and what else a network learns (net/density.cpp).
+std::vector<at::Tensor> leaves_of(const Network& network) {
+  std::vector<at::Tensor> leaves;
+  for (const Network::Named& tensors : {network.parameters(), network.buffers()}) {
+    for (const auto& [name, tensor] : tensors) {
+      if (tensor.requires_grad()) leaves.push_back(tensor);
+    }
+  }
+  return leaves;
+}
+
+}  // namespace
 
 TrainingStep::TrainingStep(Network& network, const Objective& objective, const TrainSettings& settings,
-                           int64_t classes, at::Device device)
+                           int64_t classes, at::Device device, const Team& team)
     : network_(network),
       objective_(objective),
       classes_(classes),
       device_(device),
+      team_(team),
+      gradients_(team, leaves_of(network)),
       optimiser_(network, settings.momentum, settings.weight_decay, settings.backbone_rate),
       step_(recorded()),
       sums_(at::zeros({kSums}, at::TensorOptions(at::kDouble).device(device))) {
@@ -22,7 +38,11 @@ TrainingStep::TrainingStep(Network& network, const Objective& objective, const T
 }
 
 Replay TrainingStep::recorded() {
-  return {[this](const std::vector<at::Tensor>& batch) { learn({batch[0], batch[1], batch[2]}); }, device_};
+  // A step that waits for other ranks is not recorded as a CUDA graph, as on the CPU.
+  return {[this](const std::vector<at::Tensor>& batch) {
+            learn({batch[0], batch[1], batch[2]});
+          },
+          team_.size() > 1 ? at::Device(at::kCPU) : device_};
 }
 
 void TrainingStep::operator()(const MixedBatch& batch, double rate) {
@@ -37,14 +57,17 @@ void TrainingStep::restart() {
   step_ = recorded();
 }
 
-// What a step does on the device. Nothing in it waits for the device.
+// What a step does on the device. Nothing in it waits for the device. Every rank of a team computes the loss
+// of the whole batch, from the outputs of all, and the gradient of its own rows.
 void TrainingStep::learn(const MixedBatch& batch) {
   const int64_t id_count = batch.labels.size(0);
-  const at::Tensor outputs = network_.logits(network_.features(batch.images));
+  const at::Tensor outputs =
+      team_.rows(network_.logits(network_.features(batch.images)), id_count + batch.chance.size(0));
   const at::Tensor id_outputs = outputs.narrow(0, 0, id_count),
                    outlier_outputs = outputs.narrow(0, id_count, outputs.size(0) - id_count);
   const Loss loss = objective_(id_outputs, batch.labels, outlier_outputs, batch.chance);
   loss.total.backward();
+  gradients_.finish();
   optimiser_.step();
   network_.after_step();
   add_to_sums(loss, id_outputs.detach(), batch.labels, outlier_outputs.detach());

@@ -10,6 +10,8 @@
 #include <optional>
 
 #include "core/safetensors.h"
+#include "dist/gradients.h"
+#include "dist/team.h"
 #include "poem/config.h"
 #include "poem/network.h"
 #include "poem/objective.h"
@@ -20,7 +22,8 @@
 
 namespace poem {
 
-// On the network's device: ID images first, then outliers, which BatchNorm sees together.
+// On the network's device: ID images first, then outliers, which BatchNorm sees together. A rank of a team
+// has its part of the images (Team::rows), and the labels and the chance of all.
 struct MixedBatch {
   at::Tensor images;  // uint8 (n + k)×C×H×W
   at::Tensor labels;  // n int64, of the ID images
@@ -31,7 +34,7 @@ class TrainingStep {
  public:
   // `network` and `objective` must outlive it.
   TrainingStep(Network& network, const Objective& objective, const TrainSettings& settings, int64_t classes,
-               at::Device device);
+               at::Device device, const Team& team = {});
 
   // L_cls + β L_reg, its gradient, and one step down. On a GPU nothing waits for the result.
   void operator()(const MixedBatch& batch, double rate);
@@ -71,6 +74,8 @@ class TrainingStep {
   const Objective& objective_;
   const int64_t classes_;
   const at::Device device_;
+  const Team team_;
+  GradientSum gradients_;
   Nesterov optimiser_;
   std::optional<Average> average_;
   Replay step_;      // learn()

@@ -1,0 +1,42 @@
+// What carries messages between the processes of a job: sums and gathered tensors, and a table of texts that
+// all of them see. Team (dist/team.h) is what the rest of poem uses.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "dist/place.h"
+
+namespace poem {
+
+// Calls of sum() and gather() must come in the same order on all ranks. Any call throws a std::exception if
+// the others cannot be reached.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // Replaces the tensor by its sum over all ranks. The sum is there once the returned function was called.
+  virtual std::function<void()> start_sum(const at::Tensor& tensor) = 0;
+  // The tensors of all ranks, which have one shape, along a new first dimension.
+  virtual at::Tensor gather(const at::Tensor& own) = 0;
+  // Ends all sums that are on their way, here and with the other ranks. The table remains.
+  virtual void close() = 0;
+
+  virtual void write(const std::string& key, const std::string& text) = 0;
+  virtual std::string read(const std::string& key) = 0;  // waits until it is written
+  virtual bool has(const std::string& key) = 0;
+  virtual int64_t count(const std::string& key) = 0;  // how often it was called with this key, with this call
+};
+
+// Meets the other ranks at the place's address, at most so long. An Error if they do not come, if the address
+// cannot be used, or if this poem was built without c10d.
+std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout);
+
+// The channels of so many threads of this process. Thread r calls the r-th function, all at the same time.
+std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(int size,
+                                                                       std::chrono::seconds timeout);
+
+}  // namespace poem

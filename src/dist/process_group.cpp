@@ -1,0 +1,171 @@
+// The one file that knows c10d, LibTorch's distributed engine: Gloo between CPUs, NCCL between GPUs.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "dist/channel.h"
+#include "poem/error.h"
+
+#if defined(POEM_HAS_GLOO) || defined(POEM_HAS_NCCL)
+#define POEM_HAS_C10D
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#endif
+#ifdef POEM_HAS_GLOO
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#endif
+#ifdef POEM_HAS_NCCL
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+namespace poem {
+
+#ifdef POEM_HAS_C10D
+namespace {
+
+using Timeout = std::chrono::milliseconds;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+// `Group` is a ProcessGroup of c10d in LibTorch 1.13 and a Backend in 2.x, with the same calls.
+template <class Group>
+class GroupChannel : public Channel {
+ public:
+  // The group works on tensors on `device`; others travel through a copy there.
+  GroupChannel(StorePtr store, c10::intrusive_ptr<Group> group, at::Device device)
+      : store_(std::move(store)), group_(std::move(group)), device_(device), size_(group_->getSize()) {}
+
+  std::function<void()> start_sum(const at::Tensor& tensor) override {
+    const at::Tensor there = tensor.to(device_).contiguous();
+    std::vector<at::Tensor> tensors = {there};
+    const auto work = group().allreduce(tensors);
+    return [tensor, there, work] {
+      work->wait();
+      if (!there.is_same(tensor)) tensor.copy_(there);
+    };
+  }
+
+  at::Tensor gather(const at::Tensor& own) override {
+    std::vector<at::Tensor> input = {own.to(device_).contiguous()};
+    std::vector<std::vector<at::Tensor>> outputs(1);
+    for (int i = 0; i < size_; ++i) outputs[0].push_back(at::empty_like(input[0]));
+    group().allgather(outputs, input)->wait();
+    return at::stack(outputs[0]).to(own.device());
+  }
+
+  void close() override { group_.reset(); }
+
+  void write(const std::string& key, const std::string& text) override {
+    store_->set(key, std::vector<uint8_t>(text.begin(), text.end()));
+  }
+  std::string read(const std::string& key) override {
+    const std::vector<uint8_t> text = store_->get(key);
+    return {text.begin(), text.end()};
+  }
+  bool has(const std::string& key) override { return store_->check({key}); }
+  int64_t count(const std::string& key) override { return store_->add(key, 1); }
+
+ private:
+  Group& group() {
+    if (!group_) throw std::runtime_error("the connection was closed");
+    return *group_;
+  }
+
+  StorePtr store_;
+  c10::intrusive_ptr<Group> group_;
+  const at::Device device_;
+  const int size_;
+};
+
+#ifdef POEM_HAS_GLOO
+std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size, const std::string& address,
+                                      Timeout timeout) {
+  using c10d::ProcessGroupGloo;
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // as in PyTorch
+  const bool one_machine = address == "127.0.0.1" || address == "localhost";
+  const auto options = ProcessGroupGloo::Options::create(timeout);
+  options->devices = {interface     ? ProcessGroupGloo::createDeviceForInterface(interface)
+                      : one_machine ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                                    : ProcessGroupGloo::createDefaultDevice()};
+  return std::make_unique<GroupChannel<ProcessGroupGloo>>(
+      store, c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options), at::kCPU);
+}
+#endif
+
+// NCCL if every rank of this machine has a GPU of its own, else Gloo, through the CPU's memory.
+std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
+                                     [[maybe_unused]] at::Device device, Timeout timeout) {
+#ifdef POEM_HAS_NCCL
+  if (device.is_cuda() && place.local_size <= at::detail::getCUDAHooks().getNumGPUs()) {
+    const auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->timeout = timeout;
+    return std::make_unique<GroupChannel<c10d::ProcessGroupNCCL>>(
+        store, c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.size, options), device);
+  }
+#endif
+#ifdef POEM_HAS_GLOO
+  return gloo_channel(store, place.rank, place.size, place.address, timeout);
+#else
+  throw Error("train", "this poem was built without Gloo: it needs one GPU per process",
+              "start fewer processes, or build with Gloo's headers");
+#endif
+}
+
+}  // namespace
+
+std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout) {
+  const std::string meeting = fmt::format("{}:{}", place.address, place.port);
+  StorePtr store;
+  try {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(place.port);
+    options.isServer = place.rank == 0;
+    options.numWorkers = place.size;
+    options.timeout = timeout;
+    store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+  } catch (const std::exception& e) {
+    const std::string text = e.what();
+    if (place.rank == 0 && text.find("EADDRINUSE") != std::string::npos) {
+      throw Error(meeting, "the port is in use by another process",
+                  "set MASTER_PORT to a free port, the same for all processes");
+    }
+    throw Error(meeting,
+                fmt::format("the {} processes did not meet here within {} s", place.size, timeout.count()),
+                "check that all were started, and MASTER_ADDR and MASTER_PORT");
+  }
+  try {
+    return channel_for(store, place, device, timeout);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(meeting, fmt::format("rank {} cannot reach the other processes: {}", place.rank, e.what()),
+                "check the network; GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names the interface to use");
+  }
+}
+
+std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(
+    [[maybe_unused]] int size, [[maybe_unused]] std::chrono::seconds timeout) {
+#ifdef POEM_HAS_GLOO
+  const StorePtr store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::function<std::unique_ptr<Channel>()>> channels;
+  for (int rank = 0; rank < size; ++rank)
+    channels.push_back([=] { return gloo_channel(store, rank, size, "127.0.0.1", timeout); });
+  return channels;
+#else
+  throw Error("threads", "this poem was built without Gloo", "build with Gloo's headers");
+#endif
+}
+
+#else
+
+std::unique_ptr<Channel> connect(const Place& place, at::Device, std::chrono::seconds) {
+  throw Error("train",
+              fmt::format("is one of {} processes, but this poem was built without c10d", place.size),
+              "start one process, or build with a LibTorch that has c10d and with Gloo's headers");
+}
+
+std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(int, std::chrono::seconds) {
+  throw Error("threads", "this poem was built without c10d", "build with Gloo's headers");
+}
+
+#endif
+
+}  // namespace poem

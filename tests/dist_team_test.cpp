@@ -1,0 +1,217 @@
+#include "dist/team.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <numeric>
+
+#include "dist/batch_norm.h"
+#include "dist/gradients.h"
+#include "dist/place.h"
+#include "expect_error.h"
+#include "team_threads.h"
+
+namespace poem {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Place place(const Variables& variables) {
+  return place_from([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(Place, IsAloneUnlessAStarterSaysOtherwise) {
+  EXPECT_EQ(place({}).size, 1);
+  EXPECT_EQ(place({{"RANK", "3"}}).size, 1) << "of how many?";
+  EXPECT_EQ(place({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).size, 1) << "a batch script, not a step";
+}
+
+TEST(Place, ReadsWhatStartersSay) {
+  const Place torchrun = place({{"RANK", "5"},
+                                {"WORLD_SIZE", "8"},
+                                {"LOCAL_RANK", "1"},
+                                {"LOCAL_WORLD_SIZE", "4"},
+                                {"MASTER_ADDR", "node7"},
+                                {"MASTER_PORT", "1234"}});
+  EXPECT_EQ(torchrun.rank, 5);
+  EXPECT_EQ(torchrun.size, 8);
+  EXPECT_EQ(torchrun.local_rank, 1);
+  EXPECT_EQ(torchrun.local_size, 4);
+  EXPECT_EQ(torchrun.address, "node7");
+  EXPECT_EQ(torchrun.port, 1234);
+
+  const Variables mpi = {{"OMPI_COMM_WORLD_RANK", "1"},
+                         {"OMPI_COMM_WORLD_SIZE", "2"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                         {"PMIX_NAMESPACE", "job-1"}};
+  Variables other = mpi;
+  other["PMIX_NAMESPACE"] = "job-2";
+  EXPECT_EQ(place(mpi).rank, 1);
+  EXPECT_EQ(place(mpi).address, "127.0.0.1");
+  EXPECT_NE(place(mpi).port, place(other).port) << "two jobs on one machine";
+
+  const Place slurm = place({{"SLURM_PROCID", "2"},
+                             {"SLURM_STEP_NUM_TASKS", "5"},
+                             {"SLURM_LOCALID", "0"},
+                             {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                             {"SLURM_STEP_NODELIST", "gpu[07-08,12]"},
+                             {"SLURM_JOB_ID", "99"}});
+  EXPECT_EQ(slurm.rank, 2);
+  EXPECT_EQ(slurm.size, 5);
+  EXPECT_EQ(slurm.local_size, 2);
+  EXPECT_EQ(slurm.address, "gpu07");
+}
+
+TEST(Place, RefusesImpossibleValues) {
+  expect_error([] { place({{"RANK", "2"}, {"WORLD_SIZE", "2"}}); }, {"RANK", "'2'", "0 to 1"});
+  expect_error([] { place({{"RANK", "0"}, {"WORLD_SIZE", "two"}}); }, {"WORLD_SIZE", "'two'"});
+  expect_error(
+      [] {
+        place({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "70000"}});
+      },
+      {"MASTER_PORT", "70000", "65535"});
+}
+
+TEST(Team, OfOneChangesNothing) {
+  const Team team;
+  const at::Tensor x = at::rand({5, 2});
+  EXPECT_TRUE(team.rows(x, 5).is_same(x));
+  EXPECT_EQ(team.joined({3, 1}), (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(team.sum(2.5), 2.5);
+  EXPECT_EQ(team.part(7).last, 7);
+  EXPECT_EQ(team.bytes_sent(), 0);
+}
+
+class Teams : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, Teams, testing::Values(1, 2, 3, 4));
+
+TEST_P(Teams, SumAndJoin) {
+  const int size = GetParam();
+  as_team(size, [&](const Team& team) {
+    const at::Tensor x = at::arange(6, at::kFloat).view({2, 3}).t() * (team.rank() + 1);  // not contiguous
+    team.sum(x);
+    EXPECT_TRUE(at::equal(x, at::arange(6, at::kFloat).view({2, 3}).t() * (size * (size + 1) / 2)));
+    EXPECT_TRUE(team.any(team.rank() == size - 1));
+    EXPECT_FALSE(team.any(false));
+
+    const std::vector<int64_t> own(team.rank(), team.rank());  // none, 1, 2 2, 3 3 3
+    std::vector<int64_t> all;
+    for (int r = 0; r < size; ++r) all.insert(all.end(), r, r);
+    EXPECT_EQ(team.joined(own), all);
+    EXPECT_EQ(team.texts("names", std::to_string(team.rank())).back(), std::to_string(size - 1));
+
+    int64_t entries = 0;
+    const Range part = team.part(10);
+    for (int64_t i = part.first; i < part.last; ++i) entries += 1 << i;
+    EXPECT_EQ(team.sum(static_cast<double>(entries)), 1023) << "every entry belongs to one rank";
+    EXPECT_EQ(team.bytes_sent() > 0, size > 1);
+  });
+}
+
+TEST_P(Teams, TextsAreSaidOnce) {
+  std::atomic<int> said = 0;
+  as_team(GetParam(), [&](const Team& team) { said += team.says("the disk is full"); });
+  EXPECT_EQ(said, 1);
+}
+
+// Also of fewer rows than ranks.
+TEST_P(Teams, RowsComeInTheOrderOfTheBatch) {
+  const int size = GetParam();
+  for (const int64_t total : {1, 2, 7, 12}) {
+    const at::Tensor batch = at::rand({total, 3}), weights = at::rand({total, 3});
+    as_team(size, [&](const Team& team) {
+      const at::Tensor own =
+          batch.slice(0, std::min<int64_t>(team.rank(), total), total, size).clone().requires_grad_();
+      const at::Tensor rows = team.rows(own, total);
+      EXPECT_TRUE(at::equal(rows.detach(), batch));
+      (rows.square() * weights).sum().backward();
+      const at::Tensor gradient =
+          (2 * batch * weights).slice(0, std::min<int64_t>(team.rank(), total), total, size);
+      EXPECT_TRUE(at::allclose(own.grad(), gradient));
+    });
+  }
+}
+
+// Leaves of more than one bucket, one that only one rank uses, and one of another type.
+TEST_P(Teams, GradientsAreSummed) {
+  const int size = GetParam();
+  as_team(size, [&](const Team& team) {
+    std::vector<at::Tensor> leaves;
+    for (const int64_t length : {700000, 700000, 3, 5}) leaves.push_back(at::ones({length}));
+    leaves.push_back(at::ones({2}, at::kDouble));
+    for (at::Tensor& leaf : leaves) leaf.requires_grad_();
+    GradientSum gradients(team, leaves);
+    for (int step = 1; step <= 2; ++step) {
+      at::Tensor loss = leaves[0].sum() + leaves[1].sum() * (team.rank() + 1) + leaves[4].sum() * step;
+      if (team.rank() == size - 1) loss = loss + 7 * leaves[2].sum() + leaves[3].sum();
+      loss.backward();
+      gradients.finish();
+      const double expected[] = {1.0 * size, size * (size + 1) / 2.0, 7, 1, 1.0 * size * step};
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        EXPECT_TRUE(at::allclose(leaves[i].grad(), at::full_like(leaves[i], expected[i]))) << i;
+        leaves[i].mutable_grad().reset();
+      }
+    }
+  });
+}
+
+// Against LibTorch's own on the whole batch, also where a rank has no rows.
+TEST_P(Teams, BatchNormSeesTheWholeBatch) {
+  const int size = GetParam();
+  for (const int64_t total : {3, 10}) {
+    const at::Tensor x = at::randn({total, 4, 3, 3}) * 2 + 5, slope = at::randn({total, 4, 3, 3});
+    const at::Tensor weight = at::rand({4}), bias = at::rand({4});
+    const auto running = [] { return at::ones({4}); };
+    const at::Tensor mean = running(), variance = running();
+    const at::Tensor x1 = x.clone().requires_grad_(), w1 = weight.clone().requires_grad_(),
+                     b1 = bias.clone().requires_grad_();
+    const at::Tensor y1 = at::batch_norm(x1, w1, b1, mean, variance, true, 0.1, 1e-5, false);
+    (y1 * slope).sum().backward();
+    as_team(size, [&](const Team& team) {
+      const auto own = [&](const at::Tensor& t) {
+        return t.slice(0, std::min<int64_t>(team.rank(), total), total, size);
+      };
+      const at::Tensor x2 = own(x).clone().requires_grad_(), w2 = weight.clone().requires_grad_(),
+                       b2 = bias.clone().requires_grad_();
+      const at::Tensor mean2 = running(), variance2 = running();
+      const at::Tensor y2 = batch_norm(x2, w2, b2, mean2, variance2, 0.1, 1e-5, team);
+      (y2 * own(slope)).sum().backward();
+      const auto close = [](const at::Tensor& a, const at::Tensor& b) {
+        return at::allclose(a, b, 1e-4, 1e-5);
+      };
+      EXPECT_TRUE(close(y2.detach(), own(y1.detach())));
+      EXPECT_TRUE(close(x2.grad(), own(x1.grad())));
+      team.sum(w2.grad());
+      team.sum(b2.grad());
+      EXPECT_TRUE(close(w2.grad(), w1.grad()));
+      EXPECT_TRUE(close(b2.grad(), b1.grad()));
+      EXPECT_TRUE(close(mean2, mean));
+      EXPECT_TRUE(close(variance2, variance));
+    });
+  }
+}
+
+TEST(Team, NamesARankThatIsGone) {
+  const auto channels = connect_threads(2, std::chrono::seconds(20));
+  std::thread other([&] { channels[1]()->close(); });  // without a word
+  const Team team(channels[0](), {0, 2, 0, 2, "", 0});
+  expect_error([&] { team.sum(at::ones({3})); }, {"rank 1", "resume the run"});
+  other.join();
+}
+
+TEST(Team, IsSilentAboutARankThatSaidWhyItEnded) {
+  const auto channels = connect_threads(2, std::chrono::seconds(20));
+  std::thread other([&] { Team(channels[1](), {1, 2, 1, 2, "", 0}); });
+  const Team team(channels[0](), {0, 2, 0, 2, "", 0});
+  EXPECT_THROW(team.sum(at::ones({3})), SaidElsewhere);
+  other.join();
+}
+
+}  // namespace
+}  // namespace poem
