@@ -201,7 +201,7 @@ TEST(Team, NamesARankThatIsGone) {
   const auto channels = connect_threads(2, std::chrono::seconds(20));
   std::thread other([&] { channels[1]()->close(); });  // without a word
   const Team team(channels[0](), {0, 2, 0, 2, "", 0});
-  expect_error([&] { team.sum(at::ones({3})); }, {"rank 1", "resume the run"});
+  expect_error([&] { team.sum(at::ones({3})); }, {"rank 1", "continue from the checkpoint"});
   other.join();
 }
 

@@ -20,6 +20,11 @@ struct Incomplete : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Thrown by a command whose work other processes did, and explained: the exit code of the first that failed.
+struct Ended {
+  int code;
+};
+
 // --set KEY=VALUE (repeatable), collected as assignments for read_config(); `set` must outlive the app.
 void add_set(CLI::App& command, std::vector<std::string>& set);
 void add_overrides(CLI::App& command, std::vector<std::string>& set);  // and --seed S
@@ -44,6 +49,7 @@ void add_eval(CLI::App& app, const CommonOptions& common);
 void add_export(CLI::App& app);
 void add_features(CLI::App& app, const CommonOptions& common);
 void add_info(CLI::App& app);
+void add_launch(CLI::App& app, const CommonOptions& common);
 void add_metrics(CLI::App& app);
 void add_mine(CLI::App& app);
 void add_pack(CLI::App& app);

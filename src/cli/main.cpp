@@ -19,6 +19,7 @@
 #include "core/memory.h"
 #include "core/terminal.h"
 #include "core/text.h"
+#include "dist/team.h"
 #include "poem/error.h"
 #include "poem/runtime.h"
 #include "poem/version.h"
@@ -73,6 +74,7 @@ void add_commands(CLI::App& app, const poem::CommonOptions& common) {
   };
   poem::add_demo(app, common);
   poem::add_train(app, common);
+  poem::add_launch(app, common);
   poem::add_config(app);
   poem::add_mine(app);
   group("Train");
@@ -143,7 +145,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   for (const CLI::App* part = command; part != nullptr; part = part->get_parent())
     help = " " + part->get_name() + help;
   help = "see" + help;
-  std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  std::vector<std::string> unknown;
+  if (!command->get_prefix_command()) unknown = app.remaining(/*recurse=*/true);
   unknown.erase(std::remove(unknown.begin(), unknown.end(), "--"), unknown.end());
   if (unknown.empty()) return fmt::format("{} ({})", error.what(), help);
   const std::string name = unknown[0].substr(0, unknown[0].find('='));
@@ -216,8 +219,12 @@ int main(int argc, char** argv) {
   poem::name_lost_pages(kUserError);
   try {
     return run(argc, argv);
-  } catch (const poem::Interrupted&) {
-    return kSignal + poem::interrupt_signal();
+  } catch (const poem::Interrupted&) {  // in a team, another rank may have been told
+    return kSignal + (poem::interrupted() ? poem::interrupt_signal() : SIGINT);
+  } catch (const poem::SaidElsewhere&) {
+    return kUserError;
+  } catch (const poem::Ended& e) {
+    return e.code;
   } catch (const poem::Error& e) {
     return fail(kUserError, e.what());
   } catch (const c10::OutOfMemoryError& e) {

@@ -11,6 +11,7 @@ namespace poem {
 struct Place {
   int rank = 0, size = 1;              // among all processes of the job
   int local_rank = 0, local_size = 1;  // among those on this machine
+  bool own_gpu = false;                // whether each of these sees a GPU that no other sees
   std::string address = "127.0.0.1";   // where rank 0 listens
   int port = 29500;
 };

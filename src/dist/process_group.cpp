@@ -90,11 +90,11 @@ std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size,
 }
 #endif
 
-// NCCL if every rank of this machine has a GPU of its own, else Gloo, through the CPU's memory.
+// NCCL if every rank has a GPU of its own, else Gloo, through the CPU's memory.
 std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
                                      [[maybe_unused]] at::Device device, Timeout timeout) {
 #ifdef POEM_HAS_NCCL
-  if (device.is_cuda() && place.local_size <= at::detail::getCUDAHooks().getNumGPUs()) {
+  if (device.is_cuda() && place.own_gpu) {
     const auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = timeout;
     return std::make_unique<GroupChannel<c10d::ProcessGroupNCCL>>(

@@ -19,16 +19,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll(20);
-constexpr std::chrono::seconds kPatience(3);  // for other ranks to say that they are alive, or why they ended
+constexpr std::chrono::seconds kAnswer(3);     // time for other ranks to say that they are alive
+constexpr std::chrono::seconds kFarewell(10);  // time for them to notice that rank 0 ends
 
 template <class Condition>
-bool wait_for(Condition condition) {
-  const auto end = Clock::now() + kPatience;
-  while (!condition()) {
-    if (Clock::now() > end) return false;
-    std::this_thread::sleep_for(kPoll);
-  }
-  return true;
+void wait_for(std::chrono::seconds most, Condition condition) {
+  const auto end = Clock::now() + most;
+  while (!condition() && Clock::now() < end) std::this_thread::sleep_for(kPoll);
 }
 
 std::string host_name() {
@@ -89,7 +86,7 @@ struct Team::State {
       channel->write(key_of(kLeft, place.rank), "");
       channel->close();
       if (place.rank > 0) return;
-      wait_for([&] {
+      wait_for(kFarewell, [&] {
         for (int rank = 0; rank < place.size; ++rank) {
           if (!channel->has(key_of(kLeft, rank))) return false;
         }
@@ -164,8 +161,10 @@ at::Tensor Team::rows(const at::Tensor& own, int64_t total) const {
 std::vector<std::string> Team::texts(const std::string& topic, const std::string& own) const {
   if (!state_) return {own};
   std::vector<std::string> all(size());
-  timed(static_cast<int64_t>(own.size()), [&] {
-    state_->channel->write(key_of(topic.c_str(), rank()), own);
+  timed(static_cast<int64_t>(own.size()),
+        [&] { state_->channel->write(key_of(topic.c_str(), rank()), own); });
+  any(false);  // all have written it; fails at once if a rank has left, where read() would wait
+  timed(0, [&] {
     for (int r = 0; r < size(); ++r) all[r] = state_->channel->read(key_of(topic.c_str(), r));
   });
   return all;
@@ -198,12 +197,12 @@ void Team::timed(int64_t bytes, const std::function<void()>& exchange) const {
 void Team::lost(const std::exception& problem) const {
   if (interrupted()) throw Interrupted();
   Channel& channel = *state_->channel;
-  const std::string remedy = "see why, then resume the run with the same processes";
+  const std::string remedy = "see why, then continue from the checkpoint";
   std::vector<int> missing;
   try {
     channel.close();  // whoever waits for this rank need not wait longer
     channel.write(key_of(kStuck, rank()), "");
-    wait_for([&] {
+    wait_for(kAnswer, [&] {
       missing.clear();
       for (int r = 0; r < size(); ++r) {
         if (!channel.has(key_of(kStuck, r)) && !channel.has(key_of(kLeft, r))) missing.push_back(r);
@@ -215,7 +214,7 @@ void Team::lost(const std::exception& problem) const {
         if (channel.has(key_of(kLeft, r))) throw SaidElsewhere();
       }
       throw Error("job", fmt::format("the ranks lost each other: {}", problem.what()),
-                  "check the network, then resume the run");
+                  "check the network, then continue from the checkpoint");
     }
   } catch (const Error&) {
     throw;

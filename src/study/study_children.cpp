@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -19,7 +20,7 @@ namespace poem {
 namespace {
 
 // Runs between fork and exec, so it only makes calls that are safe although the parent has threads.
-[[noreturn]] void become(char* const* arguments, int log, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* variables, int log, pid_t parent) {
   // The parent's handler would swallow a signal that arrives before exec.
   for (const int signal : kInterrupts) std::signal(signal, SIG_DFL);
   sigset_t none;
@@ -29,34 +30,63 @@ namespace {
   if (::getppid() != parent) ::_exit(1);  // the parent died before the line above
   ::setpgid(0, 0);                        // out of reach of the terminal's Ctrl-C
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
-  ::dup2(log, STDOUT_FILENO);
-  ::dup2(log, STDERR_FILENO);
-  ::execv(arguments[0], arguments);
+  if (log >= 0) {
+    ::dup2(log, STDOUT_FILENO);
+    ::dup2(log, STDERR_FILENO);
+  }
+  ::execve(arguments[0], arguments, variables);
   ::_exit(127);
+}
+
+// For exec: ends with a null pointer.
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const std::string& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// This program's environment with some variables set.
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  std::vector<std::string> all = variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable, name = text.substr(0, text.find('=') + 1);
+    if (std::none_of(variables.begin(), variables.end(),
+                     [&](const std::string& given) { return given.rfind(name, 0) == 0; }))
+      all.push_back(text);
+  }
+  return all;
 }
 
 }  // namespace
 
 Children::~Children() {
-  for (const auto& child : ids_) ::kill(child.first, SIGINT);
+  signal_all(SIGINT);
   for (const auto& child : ids_) ::waitpid(child.first, nullptr, 0);
 }
 
-void Children::start(size_t id, const std::vector<std::string>& command, const std::string& log) {
-  const int descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw Error(log, fmt::format("cannot write: {}", std::strerror(errno)));
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+void Children::signal_all(int signal) const {
+  for (const auto& child : ids_) ::kill(child.first, signal);
+}
+
+void Children::start(size_t id, const std::vector<std::string>& command, const std::string& log,
+                     const std::vector<std::string>& variables) {
+  int descriptor = -1;
+  if (!log.empty()) {
+    descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (descriptor < 0) throw Error(log, fmt::format("cannot write: {}", std::strerror(errno)));
+  }
+  const std::vector<std::string> all = environment_with(variables);
+  const std::vector<char*> arguments = pointers(command), environment = pointers(all);
   sigset_t interrupts, before;  // blocked until the child no longer has this program's handler
   sigemptyset(&interrupts);
   for (const int signal : kInterrupts) sigaddset(&interrupts, signal);
   ::sigprocmask(SIG_BLOCK, &interrupts, &before);
   const pid_t parent = ::getpid(), child = ::fork();
-  if (child == 0) become(arguments.data(), descriptor, parent);
+  if (child == 0) become(arguments.data(), environment.data(), descriptor, parent);
   const int problem = errno;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  ::close(descriptor);
+  if (descriptor >= 0) ::close(descriptor);
   if (child < 0) throw Error(command[0], fmt::format("cannot start: {}", std::strerror(problem)));
   ids_[child] = id;
 }

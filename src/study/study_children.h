@@ -1,4 +1,4 @@
-// Programs that run side by side, each with its own log file.
+// Programs that run side by side, each with a log file of its own, or with the output of this one.
 //
 //   Children children;
 //   children.start(7, {"/usr/bin/poem", "train", …}, "7.log");
@@ -29,7 +29,11 @@ class Children {
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  void start(size_t id, const std::vector<std::string>& command, const std::string& log);
+  // Output is appended to `log`; without one it goes where this program's goes. `variables` ("NAME=VALUE")
+  // are added to the environment.
+  void start(size_t id, const std::vector<std::string>& command, const std::string& log,
+             const std::vector<std::string>& variables = {});
+  void signal_all(int signal) const;
   size_t running() const { return ids_.size(); }
   // Waits until any child ends and calls `meanwhile` about once per second. Throws Interrupted on Ctrl-C.
   Ended wait(const std::function<void()>& meanwhile = {});

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "core/file.h"
+#include "core/gpus.h"
 #include "core/interrupts.h"
 #include "core/lock.h"
 #include "core/output_files.h"
@@ -223,10 +224,21 @@ class StudyRun {
     }
     std::vector<std::string> command = options_.program;
     command.insert(command.end(), {"train", "--resume", folder.root});
-    children.start(index, command, log_path(network));
+    std::vector<std::string> variables;
+    if (options_.device.is_cuda() && !gpus_.empty()) variables = {gpu_variable(gpus_, free_gpu(index))};
+    children.start(index, command, log_path(network), variables);
+  }
+
+  // The GPU with the fewest networks in training, this one included from now on.
+  size_t free_gpu(size_t network) {
+    std::vector<int> busy(gpus_.size());
+    for (const auto& running : gpu_of_) ++busy[running.second];
+    const auto least = std::min_element(busy.begin(), busy.end());
+    return gpu_of_[network] = static_cast<size_t>(least - busy.begin());
   }
 
   void settle(const Children::Ended& ended) {
+    gpu_of_.erase(ended.id);
     --networks_left_;
     ++networks_done_;
     if (ended.code == 0) return score_network(ended.id);
@@ -379,6 +391,8 @@ class StudyRun {
   const StudyPlan plan_;
   std::map<std::string, TestData> test_data_;  // by StudyCell::tests
   std::vector<std::string> failures_;          // per cell; empty if it did not fail
+  const std::vector<std::string> gpus_ = visible_gpus();
+  std::map<size_t, size_t> gpu_of_;  // of every network in training
   size_t networks_done_ = 0, networks_left_ = 0, cells_done_ = 0;
   Clock::time_point began_ = Clock::now();
 };

@@ -28,18 +28,6 @@ json surroundings(at::Device device) {
           {"device", device.str()}};
 }
 
-json data_sizes(const TrainingData& data) {
-  json sizes = {{"train", data.train_rows.size()},
-                {"validation", data.validation_rows.size()},
-                {"outliers", data.outliers.size()},
-                {"world", kWorldVersion}};
-  const std::vector<MixturePart>& parts = data.outliers.parts();
-  if (parts.size() > 1) {
-    for (const MixturePart& part : parts) sizes["sources"].push_back(part.images.size());
-  }
-  return sizes;
-}
-
 void warn_of_differences(const json& then, const json& now) {
   for (const auto& [name, value] : now.items()) {
     if (then.at(name) == value) continue;
@@ -62,6 +50,18 @@ std::string state_text(Config config) {
 }
 
 }  // namespace
+
+json data_sizes(const TrainingData& data) {
+  json sizes = {{"train", data.train_rows.size()},
+                {"validation", data.validation_rows.size()},
+                {"outliers", data.outliers.size()},
+                {"world", kWorldVersion}};
+  const std::vector<MixturePart>& parts = data.outliers.parts();
+  if (parts.size() > 1) {
+    for (const MixturePart& part : parts) sizes["sources"].push_back(part.images.size());
+  }
+  return sizes;
+}
 
 const std::vector<std::string>& changeable_keys() {
   static const std::vector<std::string> names = {"train.epochs", "train.evaluate_every", "threshold.tpr",

@@ -1,5 +1,6 @@
 // A checkpoint: the trainer's state, its format, and what the bits of the result depend on.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ std::string config_text(Config config);
 
 // Keys that may change while a run is stopped: no bit of what it has trained depends on them.
 const std::vector<std::string>& changeable_keys();
+
+// How many images of each kind there are.
+nlohmann::json data_sizes(const TrainingData& data);
 
 void write_checkpoint(const std::string& path, const Trainer& trainer, const TrainingData& data,
                       at::Device device);

@@ -48,18 +48,21 @@ std::string sources_text(const std::vector<ClassShare>& sources) {
   return fmt::format("mined from {}", fmt::join(shares, ", "));
 }
 
-// "4 ranks sent 0.1 MB each to mine, 0.9 MB for the posterior, 81.3 MB to train", and the slowest rank if it
+// "4 ranks sent 58.1 kB each to mine, 0.9 MB for the posterior, 81.3 MB to train", and the slowest rank if it
 // holds up the others.
 std::string to_text(const TeamReport& team) {
-  constexpr double kSlow = 1.25;
-  const auto mega = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
+  constexpr double kSlow = 1.25, kSeconds = 1;
+  const auto size = [](int64_t bytes) {
+    const auto amount = static_cast<double>(bytes);
+    return amount < 1e6 ? fmt::format("{:.1f} kB", amount * 1e-3) : fmt::format("{:.1f} MB", amount * 1e-6);
+  };
   std::string text =
-      fmt::format("{} ranks sent {:.1f} MB each to mine, {:.1f} MB for the posterior, {:.1f} MB to train",
-                  team.seconds.size(), mega(team.mine_bytes), mega(team.queue_bytes), mega(team.train_bytes));
+      fmt::format("{} ranks sent {} each to mine, {} for the posterior, {} to train", team.seconds.size(),
+                  size(team.mine_bytes), size(team.queue_bytes), size(team.train_bytes));
   const auto slowest = std::max_element(team.seconds.begin(), team.seconds.end());
   const double others = (std::accumulate(team.seconds.begin(), team.seconds.end(), 0.0) - *slowest) /
                         static_cast<double>(team.seconds.size() - 1);
-  if (*slowest > kSlow * others) {
+  if (*slowest > kSlow * others && *slowest > others + kSeconds) {
     text += fmt::format("  slow: rank {} worked {:.1f} s, the others {:.1f} s",
                         slowest - team.seconds.begin(), *slowest, others);
   }
@@ -106,10 +109,10 @@ json to_json(const EpochReport& r) {
             {"mining", r.mining ? to_json(*r.mining) : json(nullptr)},
             {"seconds", {{"mine", r.mine_seconds}, {"train", r.train_seconds}, {"queue", r.queue_seconds}}}};
   if (r.team) {
-    j["team"] = {
-        {"seconds", r.team->seconds},
-        {"bytes",
-         {{"mine", r.team->mine_bytes}, {"train", r.team->train_bytes}, {"queue", r.team->queue_bytes}}}};
+    j["team"]["bytes"] = {
+        {"mine", r.team->mine_bytes}, {"train", r.team->train_bytes}, {"queue", r.team->queue_bytes}};
+    for (size_t rank = 0; rank < r.team->seconds.size(); ++rank)
+      j["team"]["seconds"][std::to_string(rank)] = r.team->seconds[rank];
   }
   return j;
 }

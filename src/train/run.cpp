@@ -1,4 +1,4 @@
-#include "poem/training.h"
+#include "train/run.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -15,6 +15,7 @@
 #include "poem/error.h"
 #include "poem/evaluate.h"
 #include "poem/fit.h"
+#include "train/agreement.h"
 #include "train/checkpoint.h"
 #include "train/epoch_report.h"
 #include "train/finish.h"
@@ -53,25 +54,25 @@ void check_room(const Config& config, const Inputs& inputs, at::Device device) {
   check_step_memory(config, spec, static_cast<int64_t>(inputs.training.train_rows.size()));
 }
 
-// What a run writes while it trains.
+// What a run writes while it trains, by rank 0 of a team.
 class RunWriter {
  public:
   RunWriter(const RunFolder& folder, const Inputs& inputs, const Trainer& trainer, at::Device device)
-      : folder_(folder),
-        inputs_(inputs),
-        trainer_(trainer),
-        device_(device),
-        metrics_(folder, trainer.epoch()) {}
+      : folder_(folder), inputs_(inputs), trainer_(trainer), device_(device) {
+    if (trainer.team().first()) metrics_.emplace(folder, trainer.epoch());
+  }
 
   void record(const EpochReport& figures) {
+    if (!metrics_) return;
     if (figures.mining) write_mined_sheet(folder_.gallery, figures.epoch, trainer_.mined(), inputs_.training);
-    metrics_.add(to_json(figures));
+    metrics_->add(to_json(figures));
     spdlog::info(to_text(figures, trainer_.epochs()));
   }
 
   // A finished run that goes on is no longer finished. Its results leave after the new checkpoint is written,
   // so that a full disk costs nothing.
   void save() const {
+    if (!metrics_) return;
     write_checkpoint(folder_.checkpoint, trainer_, inputs_.training, device_);
     if (folder_.finished()) folder_.remove_results();
   }
@@ -81,11 +82,12 @@ class RunWriter {
   std::optional<Results> evaluate_epoch() {
     const Config& config = trainer_.config();
     const int64_t every = config.train.evaluate_every, epoch = trainer_.epoch() - config.train.pretrain;
-    if (!inputs_.test || every == 0 || epoch <= 0 || epoch % every != 0 || metrics_.has_results()) return {};
+    if (!metrics_ || !inputs_.test || every == 0 || epoch <= 0 || epoch % every != 0) return {};
+    if (metrics_->has_results()) return {};
     try {
       const Detector detector = make_detector(config, inputs_.training, trainer_);
       const Results results = evaluate(detector, config.score, *inputs_.test);
-      metrics_.set_results(to_json(results));
+      metrics_->set_results(to_json(results));
       return results;
     } catch (const UnfitScore& e) {  // it may yet fit what the network becomes
       spdlog::warn("epoch {} is not evaluated: {}", epoch, e.what());
@@ -98,7 +100,7 @@ class RunWriter {
   const Inputs& inputs_;
   const Trainer& trainer_;
   const at::Device device_;
-  MetricsLog metrics_;
+  std::optional<MetricsLog> metrics_;
 };
 
 // Algorithm 2, epoch after epoch. False if a signal stopped it: the checkpoint then has all that was trained.
@@ -121,7 +123,7 @@ bool train_epochs(Trainer& trainer, RunWriter& run) {
       saving.reset();
       evaluate();
       job.set_done(trainer.epoch());
-      stop_if_interrupted();
+      if (trainer.team().any(interrupted())) throw Interrupted();
     }
     return true;
   } catch (const Interrupted&) {
@@ -131,9 +133,10 @@ bool train_epochs(Trainer& trainer, RunWriter& run) {
 }
 
 RunOutcome train(Trainer& trainer, const Inputs& inputs, const RunFolder& folder, at::Device device) {
-  make_output_folder(fs::path(folder.checkpoint).parent_path().string());
+  if (trainer.team().first()) make_output_folder(fs::path(folder.checkpoint).parent_path().string());
   RunWriter run(folder, inputs, trainer, device);
   if (!train_epochs(trainer, run)) return {false, std::nullopt};
+  if (!trainer.team().first()) return {true, std::nullopt};
   try {
     return {true, finish_run(folder, make_detector(trainer.config(), inputs.training, trainer), inputs.test)};
   } catch (const Interrupted&) {  // the checkpoint has the whole training: --resume only finishes it
@@ -198,6 +201,37 @@ void find_sources(const Config& config, const RunFolder& folder) {
   }
 }
 
+// The folder of a new run: locked, and in the end empty but for the config.
+class NewFolder {
+ public:
+  NewFolder(const RunFolder& folder, bool force) : folder_(folder), force_(force) {
+    check_run_folder(folder.root, force);
+    existed_ = fs::exists(folder.root);
+    if (existed_) lock_.emplace(folder.root);
+  }
+
+  void fill(const Config& config) {
+    make_output_folder(folder_.root);
+    if (!lock_) lock_.emplace(folder_.root);
+    check_run_folder(folder_.root, force_);  // another process may have filled it meanwhile
+    empty_folder(folder_.root);
+    filled_ = true;
+    write_file(folder_.config, to_yaml(config));
+  }
+
+  void remove() {  // unless there is something worth resuming
+    if (!filled_ || fs::exists(folder_.checkpoint)) return;
+    empty_folder(folder_.root);
+    if (!existed_) fs::remove(folder_.root);
+  }
+
+ private:
+  const RunFolder& folder_;
+  const bool force_;
+  bool existed_ = false, filled_ = false;
+  std::optional<Lock> lock_;
+};
+
 }  // namespace
 
 void check_startable(const Config& config, at::Device device) {
@@ -215,35 +249,32 @@ void check_startable(const Config& config, at::Device device) {
   check_gpu_memory(config, device);
 }
 
-RunOutcome start_run(const Config& given, const std::string& path, bool force, at::Device device) {
+RunOutcome start_run(const Config& given, const std::string& path, bool force, at::Device device,
+                     const Team& team) {
   const RunFolder folder(path);
   const Config config = anchored(given);
-  check_run_folder(path, force);
-  const bool existed = fs::exists(path);
-  std::optional<Lock> lock;
-  if (existed) lock.emplace(path);
+  std::optional<NewFolder> target;
+  if (team.first()) target.emplace(folder, force);
   check_startable(config, device);
   const Inputs inputs(config);
   check_room(config, inputs, device);
-  Trainer trainer(config, inputs.training, device);
+  Trainer trainer(config, inputs.training, device, team);
   import_initial_weights(trainer);
   check_score(config, inputs.training, trainer);  // before the training, not after it
-  make_output_folder(path);
-  if (!lock) lock.emplace(path);
-  check_run_folder(path, force);  // another process may have filled it meanwhile
-  empty_folder(path);
+  check_agreement(trainer, inputs.training);
   try {
-    write_file(folder.config, to_yaml(config));
+    if (target) target->fill(config);
     warn_of_few_held_out(config, inputs.training);
     if (inputs.test) warn_of_leaks(inputs.training, *inputs.test);
     return train(trainer, inputs, folder, device);
   } catch (...) {
-    if (!fs::exists(folder.checkpoint)) {  // nothing worth resuming
-      empty_folder(path);
-      if (!existed) fs::remove(path);
-    }
+    if (target) target->remove();
     throw;
   }
+}
+
+RunOutcome start_run(const Config& config, const std::string& path, bool force, at::Device device) {
+  return start_run(config, path, force, device, Team());
 }
 
 void rehearse_run(const Config& given, at::Device device) {
@@ -255,13 +286,15 @@ void rehearse_run(const Config& given, at::Device device) {
   check_score(config, inputs.training, trainer);
 }
 
-RunOutcome resume_run(const std::string& path, at::Device device, const std::vector<std::string>& set) {
+RunOutcome resume_run(const std::string& path, at::Device device, const std::vector<std::string>& set,
+                      const Team& team) {
   const RunFolder folder(path);
   if (!folder.is_run()) {
     throw Error(path, "is not a run: it has no config.yaml", "name the folder of a training");
   }
   check_changeable(set, path);
-  const Lock lock(path);
+  std::optional<Lock> lock;
+  if (team.first()) lock.emplace(path);
   const Config before = read_config(folder.config, {}), config = anchored(read_config(folder.config, set));
   find_sources(config, folder);
   const auto objective = make_objective(config.objective);
@@ -269,13 +302,18 @@ RunOutcome resume_run(const std::string& path, at::Device device, const std::vec
   check_gpu_memory(config, device);
   const Inputs inputs(config);
   check_room(config, inputs, device);
-  Trainer trainer(config, inputs.training, device);
+  Trainer trainer(config, inputs.training, device, team);
   restore(trainer, inputs, folder, device);
-  if (!set.empty()) {
+  check_agreement(trainer, inputs.training);
+  if (!set.empty() && team.first()) {
     tell_of_rate(before, trainer);
     write_file(folder.config, to_yaml(config));
   }
   return train(trainer, inputs, folder, device);
+}
+
+RunOutcome resume_run(const std::string& path, at::Device device, const std::vector<std::string>& set) {
+  return resume_run(path, device, set, Team());
 }
 
 std::string detector_path(const std::string& run_or_file) {

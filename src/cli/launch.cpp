@@ -1,0 +1,112 @@
+// poem launch: starts several processes of poem on this machine, which train together.
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/numbers.h"
+#include "core/interrupts.h"
+#include "core/runtime.h"
+#include "poem/error.h"
+#include "study/study_children.h"
+
+namespace poem {
+namespace {
+
+// A port that nobody listens on now.
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool found = ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  ::close(socket);
+  if (!found) throw Error("launch", "there is no free port on this machine", "give one with --port");
+  return ntohs(address.sin_port);
+}
+
+std::vector<std::string> command_of(const CommonOptions& common, size_t processes,
+                                    const std::vector<std::string>& arguments) {
+  const int threads =
+      common.threads > 0 ? common.threads : std::max(1, cores() / static_cast<int>(processes));
+  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  if (std::find(arguments.begin(), arguments.end(), "--threads") == arguments.end())
+    command.insert(command.end(), {"--threads", std::to_string(threads)});
+  if (common.quiet) command.push_back("--quiet");
+  if (common.device != "auto") command.insert(command.end(), {"--device", common.device});
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+// Ends all processes soon after the first that failed, and returns that one's exit code.
+int watch(Children& children) {
+  constexpr int kSeconds = 15;  // time for the others to notice by themselves
+  int code = 0, seconds = 0;
+  bool said = false;
+  while (children.running() > 0) {
+    const Children::Ended ended = children.wait([&] {
+      if (code != 0 && ++seconds == kSeconds) children.signal_all(SIGKILL);
+    });
+    if (ended.code != 0 && code == 0) code = ended.code;
+    said = said || (ended.code > 0 && ended.code < 128);
+  }
+  if (code > 128 && !said)
+    throw Error("launch", fmt::format("a process was ended by signal {}", code - 128),
+                "see the system's log");
+  return code;
+}
+
+void launch(size_t processes, int port, const CommonOptions& common,
+            const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "train") {
+    throw Error("launch", arguments.empty() ? "needs a command" : "cannot start '" + arguments[0] + "'",
+                "poem launch --nproc 2 train CONFIG; only train works on several processes");
+  }
+  catch_interrupts();
+  const std::vector<std::string> command = command_of(common, processes, arguments);
+  const int meeting = port > 0 ? port : free_port();
+  Children children;
+  for (size_t rank = 0; rank < processes; ++rank) {
+    children.start(rank, command, "",
+                   {fmt::format("RANK={}", rank), fmt::format("WORLD_SIZE={}", processes),
+                    fmt::format("LOCAL_RANK={}", rank), fmt::format("LOCAL_WORLD_SIZE={}", processes),
+                    "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", meeting)});
+  }
+  if (const int code = watch(children); code != 0) throw Ended{code};
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app, const CommonOptions& common) {
+  struct Options {
+    size_t processes = 2;
+    int port = 0;
+  };
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("launch", "Train on several processes of this machine");
+  command->add_option("--nproc", options->processes, "Number of processes")
+      ->check(whole(1, 1024))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--port", options->port, "Where they meet (default: a free port)")
+      ->check(whole(1, 65535))
+      ->type_name("P");
+  command->fallthrough(false)->prefix_command();  // what follows belongs to the processes
+  command->footer(
+      "What follows the options is the command. Each process gets its share of the cores.\n"
+      "Examples:\n"
+      "  poem launch --nproc 2 train configs/demo.yaml --out runs/two\n"
+      "  poem launch --nproc 4 train --resume runs/two");
+  command->callback([options, command, &common] {
+    launch(options->processes, options->port, common, command->remaining());
+  });
+}
+
+}  // namespace poem

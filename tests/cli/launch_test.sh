@@ -1,0 +1,132 @@
+# Several processes train one network: the result of one process, faults, and resuming on another number of them.
+source "$(dirname "$0")/common.sh"
+write_flat_config flat.yaml
+poem launch --nproc 2 train flat.yaml --out probe >"$logs/out" 2>"$logs/err" || true
+if grep -q "built without" "$logs/err"; then
+  echo "this poem was built without c10d"
+  exit 0
+fi
+
+figure() { # RUN NAME: of the last epoch
+  tail -1 "$1/metrics.jsonl" | grep -o "\"$2\":[-0-9.e]*" | head -1 | cut -d : -f 2
+}
+expect_near() { # A B: up to rounding
+  awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(d * d < 1e-6 * (1 + a * a)) }' || fail "$1 is not near $2"
+}
+expect_like() { # RUN REFERENCE
+  for name in loss id_energy mined_abs_logit validation_accuracy; do
+    expect_near "$(figure "$1" $name)" "$(figure "$2" $name)"
+  done
+  for file in detector.safetensors results.json report.html; do
+    [ -s "$1/$file" ] || fail "$1 has no $file"
+  done
+}
+expect_one_line() { # WORDS...: in one line of stderr, and nothing else there
+  expect_same "$(grep -c . "$logs/err")" 1
+  expect_words "$logs/err" "$@"
+}
+
+# The same figures, files written once, what was exchanged in the log.
+expect_ok train flat.yaml --out one
+expect_like probe one
+expect_words "$logs/err" "epoch   2/2"
+for ranks in 3 4; do
+  expect_ok launch --nproc $ranks train flat.yaml --out "team$ranks"
+  expect_words "$logs/err" "$ranks ranks sent" "to mine" "for the posterior"
+  expect_same "$(grep -c 'epoch   1/2' "$logs/err")" 1
+  expect_like "team$ranks" one
+  expect_words "team$ranks/metrics.jsonl" '"team":{"bytes":{"mine":'
+done
+
+# What the command line cannot mean.
+expect_error "launch" "needs a command" -- launch --nproc 2
+expect_error "launch" "cannot start 'eval'" -- launch --nproc 2 eval one
+expect_error "--nproc" "'0'" -- launch --nproc 0 train flat.yaml
+
+# An error that every rank meets, and one that only rank 0 meets, are said once.
+expect_error "flat.yaml" "unknown key" -- launch --nproc 3 train flat.yaml --set train.epoch=1
+expect_error "one" "exists already" -- launch --nproc 3 train flat.yaml --out one
+expect_error "train.batch" "fewer than the 3 processes" -- launch --nproc 3 train flat.yaml --set train.batch=2 --out small
+
+# Ranks that differ.
+rank() { # RANK ARGUMENTS...: one of two, started by hand
+  RANK=$1 WORLD_SIZE=2 LOCAL_RANK=$1 LOCAL_WORLD_SIZE=2 MASTER_PORT=$port "$program" --threads 1 --quiet train "${@:2}"
+}
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+differ() { # WORDS... -- ARGUMENTS OF RANK 1
+  local words=() code=0 other=0
+  while [ "$1" != -- ]; do
+    words+=("$1")
+    shift
+  done
+  port=$(free_port)
+  rank 1 "${@:2}" 2>>"$logs/err" &
+  rank 0 flat.yaml --out differing 2>>"$logs/err" || code=$?
+  wait $! || other=$?
+  expect_same "$code $other" "2 2"
+  expect_one_line "${words[@]}"
+  [ ! -e differing ] || fail "a run that was refused left its folder"
+  : >"$logs/err"
+}
+: >"$logs/err"
+differ "rank 1" "train.weight_decay" "0.5" "rank 0" -- flat.yaml --out differing --set train.weight_decay=0.5
+sed 's/outliers:120/outliers:121/' flat.yaml >other.yaml
+differ "rank 1" "data.outliers" -- other.yaml --out differing
+
+# A port that another process has.
+port=$(free_port)
+python3 -c "import socket, time
+s = socket.socket(); s.bind(('127.0.0.1', $port)); s.listen(); open('listening', 'w').close(); time.sleep(60)" &
+listener=$!
+while [ ! -e listening ]; do sleep 0.05; done
+code=0
+rank 0 flat.yaml --out taken 2>"$logs/err" || code=$?
+kill $listener
+expect_same $code 2
+expect_one_line "127.0.0.1:$port" "in use" "MASTER_PORT"
+
+# A rank that does not come.
+port=$(free_port)
+code=0
+rank 0 flat.yaml --out waiting --timeout 1 2>"$logs/err" || code=$?
+expect_same $code 2
+expect_one_line "2 processes did not meet"
+
+# Killed: the others end by themselves and say which rank is gone. Another number of ranks goes on.
+sed -i 's/epochs: 2/epochs: 40/; s/outliers:120/outliers:3000/; s/pool: 100/pool: 3000/' flat.yaml
+expect_ok train flat.yaml --out long
+start() { # ARGUMENTS...
+  "$program" --quiet launch --nproc 3 train "$@" 2>"$logs/err" &
+  child=$!
+}
+epochs_of() { cat "$1/metrics.jsonl" 2>/dev/null | wc -l; }
+for victim in 0 1 2; do
+  start flat.yaml --out "killed$victim"
+  while [ "$(epochs_of "killed$victim")" -lt 3 ]; do sleep 0.02; done
+  for process in $(pgrep -P "$child"); do
+    if tr '\0' '\n' <"/proc/$process/environ" | grep -qx "RANK=$victim"; then kill -9 "$process"; fi
+  done
+  code=0
+  wait "$child" || code=$?
+  expect_same $code 137
+  expect_one_line "rank $victim" "continue from the checkpoint"
+  expect_ok launch --nproc $((victim + 1)) train --resume "killed$victim"
+  expect_like "killed$victim" long
+done
+
+# Two jobs in one folder, and Ctrl-C.
+start flat.yaml --out stopped
+while [ "$(epochs_of stopped)" -lt 3 ]; do sleep 0.02; done
+cp "$logs/err" "$logs/first"
+code=0
+poem --quiet launch --nproc 2 train --resume stopped 2>"$logs/second" || code=$?
+expect_same $code 2
+expect_same "$(grep -c . "$logs/second")" 1
+expect_words "$logs/second" "stopped" "in use by another process"
+kill -INT "$child"
+code=0
+wait "$child" || code=$?
+expect_same $code 130
+expect_ok launch --nproc 2 train --resume stopped
+expect_like stopped long
+echo "ok"
