@@ -77,7 +77,9 @@ void launch(size_t processes, int port, const CommonOptions& common,
     children.start(rank, command, "",
                    {fmt::format("RANK={}", rank), fmt::format("WORLD_SIZE={}", processes),
                     fmt::format("LOCAL_RANK={}", rank), fmt::format("LOCAL_WORLD_SIZE={}", processes),
-                    "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", meeting)});
+                    "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", meeting),
+                    // poem says what goes wrong; c10d need not.
+                    "GLOG_minloglevel=3", "TORCH_CPP_LOG_LEVEL=FATAL"});
   }
   if (const int code = watch(children); code != 0) throw Ended{code};
 }

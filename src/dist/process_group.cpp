@@ -7,6 +7,9 @@
 
 #if defined(POEM_HAS_GLOO) || defined(POEM_HAS_NCCL)
 #define POEM_HAS_C10D
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #endif
@@ -90,6 +93,39 @@ std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size,
 }
 #endif
 
+// c10d would write lines of its own about a port that is not.
+bool is_free(int port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const bool bound = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  ::close(socket);
+  return bound;
+}
+
+// Waits until all ranks have come here.
+void gather_at(c10d::Store& store, const char* point, const Place& place, Timeout timeout) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < place.size; ++rank) keys.push_back(fmt::format("{}/{}", point, rank));
+  store.set(keys[place.rank], {});
+  store.wait(keys, timeout);
+}
+
+// The table of texts that rank 0 keeps, once all ranks use it.
+StorePtr meet(const Place& place, Timeout timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(place.port);
+  options.isServer = place.rank == 0;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  const StorePtr store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+  gather_at(*store, "met", place, timeout);
+  return store;
+}
+
 // NCCL if every rank has a GPU of its own, else Gloo, through the CPU's memory.
 std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
                                      [[maybe_unused]] at::Device device, Timeout timeout) {
@@ -113,30 +149,29 @@ std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
 
 std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout) {
   const std::string meeting = fmt::format("{}:{}", place.address, place.port);
+  if (place.rank == 0 && !is_free(place.port)) {
+    throw Error(meeting, "the port is in use by another process",
+                "set MASTER_PORT to a free port, the same for all processes");
+  }
   StorePtr store;
   try {
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(place.port);
-    options.isServer = place.rank == 0;
-    options.numWorkers = place.size;
-    options.timeout = timeout;
-    store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
-  } catch (const std::exception& e) {
-    const std::string text = e.what();
-    if (place.rank == 0 && text.find("EADDRINUSE") != std::string::npos) {
-      throw Error(meeting, "the port is in use by another process",
-                  "set MASTER_PORT to a free port, the same for all processes");
-    }
+    store = meet(place, timeout);
+  } catch (const std::exception&) {
     throw Error(meeting,
                 fmt::format("the {} processes did not meet here within {} s", place.size, timeout.count()),
                 "check that all were started, and MASTER_ADDR and MASTER_PORT");
   }
   try {
-    return channel_for(store, place, device, timeout);
+    std::unique_ptr<Channel> channel = channel_for(store, place, device, timeout);
+    gather_at(*store, "connected", place, timeout);  // none leaves while another still connects
+    return channel;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    throw Error(meeting, fmt::format("rank {} cannot reach the other processes: {}", place.rank, e.what()),
+    const std::string problem = e.what();  // a backtrace follows
+    throw Error(meeting,
+                fmt::format("rank {} cannot reach the other processes: {}", place.rank,
+                            problem.substr(0, problem.find('\n'))),
                 "check the network; GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names the interface to use");
   }
 }

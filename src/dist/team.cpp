@@ -34,11 +34,20 @@ std::string host_name() {
   return name;
 }
 
-// Whether it is a process of this machine that is neither gone nor a zombie: `where` is "HOST PROCESS".
-bool runs_here(const std::string& where) {
-  const auto space = where.rfind(' ');
-  if (space == std::string::npos || where.substr(0, space) != host_name()) return false;
-  std::ifstream status("/proc/" + where.substr(space + 1) + "/stat");
+// Where a rank runs.
+struct Address {
+  std::string host, process;
+};
+
+Address address_from(const std::string& text) {  // "HOST PROCESS"
+  const auto space = text.rfind(' ');
+  return {text.substr(0, space), space == std::string::npos ? "?" : text.substr(space + 1)};
+}
+
+// Whether it is a process of this machine that is neither gone nor a zombie.
+bool runs_here(const Address& address) {
+  if (address.host != host_name()) return false;
+  std::ifstream status("/proc/" + address.process + "/stat");
   std::string text;
   std::getline(status, text);
   const auto state = text.rfind(')');  // PROCESS (NAME) STATE …
@@ -88,7 +97,8 @@ struct Team::State {
       if (place.rank > 0) return;
       wait_for(kFarewell, [&] {
         for (int rank = 0; rank < place.size; ++rank) {
-          if (!channel->has(key_of(kLeft, rank))) return false;
+          const bool lost = std::find(missing.begin(), missing.end(), rank) != missing.end();
+          if (!lost && !channel->has(key_of(kLeft, rank))) return false;
         }
         return true;
       });
@@ -100,6 +110,7 @@ struct Team::State {
   const Place place;
   int64_t bytes = 0;
   double waited = 0;
+  std::vector<int> missing;  // ranks that cannot be reached
 };
 
 Team::Team() = default;
@@ -213,7 +224,8 @@ void Team::lost(const std::exception& problem) const {
       for (int r = 0; r < size(); ++r) {
         if (channel.has(key_of(kLeft, r))) throw SaidElsewhere();
       }
-      throw Error("job", fmt::format("the ranks lost each other: {}", problem.what()),
+      const std::string text = problem.what();  // a backtrace follows
+      throw Error("job", fmt::format("the ranks lost each other: {}", text.substr(0, text.find('\n'))),
                   "check the network, then continue from the checkpoint");
     }
   } catch (const Error&) {
@@ -221,10 +233,13 @@ void Team::lost(const std::exception& problem) const {
   } catch (const std::exception&) {  // the table is gone
     throw Error("rank 0", "has ended, or its machine cannot be reached", remedy);
   }
+  state_->missing = missing;
   std::vector<std::string> suspects, busy;
   for (const int r : missing) {
-    const std::string key = key_of(kHost, r), where = channel.has(key) ? channel.read(key) : "";
-    (runs_here(where) ? busy : suspects).push_back(fmt::format("rank {} ({})", r, where));
+    const std::string key = key_of(kHost, r);
+    const Address address = address_from(channel.has(key) ? channel.read(key) : "?");
+    (runs_here(address) ? busy : suspects)
+        .push_back(fmt::format("rank {} (process {} on {})", r, address.process, address.host));
   }
   if (suspects.empty()) suspects = busy;
   throw Error(fmt::format("{}", fmt::join(suspects, ", ")), "was killed, hangs, or cannot be reached",
