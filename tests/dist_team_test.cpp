@@ -97,13 +97,16 @@ TEST_P(Teams, SumAndJoin) {
     const at::Tensor x = at::arange(6, at::kFloat).view({2, 3}).t() * (team.rank() + 1);  // not contiguous
     team.sum(x);
     EXPECT_TRUE(at::equal(x, at::arange(6, at::kFloat).view({2, 3}).t() * (size * (size + 1) / 2)));
+    const at::Tensor own = at::full({2}, team.rank() + 5, at::kLong);
+    team.copy_first(own);
+    EXPECT_TRUE(at::equal(own, at::full({2}, 5, at::kLong)));
     EXPECT_TRUE(team.any(team.rank() == size - 1));
     EXPECT_FALSE(team.any(false));
 
-    const std::vector<int64_t> own(team.rank(), team.rank());  // none, 1, 2 2, 3 3 3
+    const std::vector<int64_t> list(team.rank(), team.rank());  // none, 1, 2 2, 3 3 3
     std::vector<int64_t> all;
     for (int r = 0; r < size; ++r) all.insert(all.end(), r, r);
-    EXPECT_EQ(team.joined(own), all);
+    EXPECT_EQ(team.joined(list), all);
     EXPECT_EQ(team.texts("names", std::to_string(team.rank())).back(), std::to_string(size - 1));
 
     int64_t entries = 0;

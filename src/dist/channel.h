@@ -2,11 +2,14 @@
 // all of them see. Team (dist/team.h) is what the rest of poem uses.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dist/place.h"
 

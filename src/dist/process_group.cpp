@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "dist/channel.h"
 #include "poem/error.h"
 
@@ -110,7 +112,7 @@ bool is_free(int port) {
 void gather_at(c10d::Store& store, const char* point, const Place& place, Timeout timeout) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < place.size; ++rank) keys.push_back(fmt::format("{}/{}", point, rank));
-  store.set(keys[place.rank], {});
+  store.set(keys[place.rank], std::vector<uint8_t>());
   store.wait(keys, timeout);
 }
 

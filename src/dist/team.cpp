@@ -1,6 +1,7 @@
 #include "dist/team.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <unistd.h>
@@ -136,6 +137,12 @@ double Team::sum(double value) const {
   const at::Tensor total = at::full({}, value, at::kDouble);
   sum(total);
   return total.item<double>();
+}
+
+void Team::copy_first(const at::Tensor& tensor) const {
+  const at::NoGradGuard no_grad;
+  if (!first()) tensor.zero_();
+  sum(tensor);
 }
 
 bool Team::any(bool value) const { return sum(value ? 1.0 : 0.0) > 0; }

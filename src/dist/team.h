@@ -45,6 +45,7 @@ class Team {
   double sum(double value) const;
   std::function<void()> start_sum(const at::Tensor& tensor) const;  // done once the result was called
   bool any(bool value) const;
+  void copy_first(const at::Tensor& tensor) const;  // replaces it by that of rank 0
 
   // This rank's part of so many entries: contiguous, in the order of the ranks.
   Range part(int64_t count) const;

@@ -272,7 +272,9 @@ Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& 
   Mined mined;
   std::vector<int64_t> entries;
   for (int64_t i : chosen) entries.push_back(shard.first + i);
-  for (int64_t i : shard.team.joined(entries)) mined.crops.push_back(task.pool[i]);
+  // Where each rank has ranked all of the pool, rank 0's choice counts, in case of roundings that differ.
+  if (shard.team.size() < team.size() && !team.first()) entries.clear();
+  for (int64_t i : team.joined(entries)) mined.crops.push_back(task.pool[i]);
   const auto images = distinct_images(mined.crops);
   MiningDiagnostics& d = mined.diagnostics;
   d.distinct_images = static_cast<int64_t>(images.size());

@@ -139,9 +139,16 @@ void Trainer::start(const std::vector<Crop>& id) {
   if (epoch_ == config_.train.pretrain) step_.restart();  // of pre-training only the weights remain
   // The last epoch of a training is not queued. A longer one, which goes on from there, needs it.
   if (epoch_ > 0) update_queue(epoch_ - 1);
-  const bool scores = mines(0) && first_miner_->uses_features();
+  if (epoch_ > 0) return;
   // Imported weights come with their statistics.
-  if (epoch_ > 0 || !scores || !config_.weights.empty()) return;
+  if (mines(0) && first_miner_->uses_features() && config_.weights.empty()) calibrate(id);
+  for (const Network::Named& tensors : {network_->parameters(), network_->buffers()}) {
+    for (const auto& [name, tensor] : tensors)
+      team_.copy_first(tensor);  // all ranks start from the same bits
+  }
+}
+
+void Trainer::calibrate(const std::vector<Crop>& id) {
   const Stopwatch watch(mine_effort_, team_);
   const Bf16Scope precision(*network_, bf16_);
   calibrate_batch_norm(*network_, batches_.id_images(), id, data_.id_cut, config_.train.batch,

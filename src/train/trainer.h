@@ -66,6 +66,7 @@ class Trainer {
 
  private:
   void start(const std::vector<Crop>& id);
+  void calibrate(const std::vector<Crop>& id);
   void mine_outliers();
   void train(const std::vector<Crop>& id, const std::function<bool()>& stop);
   void train_step();

@@ -5,7 +5,7 @@ expect_ok --version
 expect_words "$logs/out" "poem "
 expect_ok --help
 expect_same "$(grep -E '^[A-Z].*:$' "$logs/out" | paste -sd ' ')" "Options: Train: Use: Judge: Study: Plan: Look into: Data:"
-commands="demo train predict calibrate eval report study toy theory plan bench features metrics posthoc export serve mine data pack world info config"
+commands="demo train launch predict calibrate eval report study toy theory plan bench features metrics posthoc export serve mine data pack world info config"
 for command in $commands; do
   expect_words "$logs/out" "  $command "
 done
