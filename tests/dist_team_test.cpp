@@ -203,15 +203,15 @@ TEST_P(Teams, BatchNormSeesTheWholeBatch) {
 TEST(Team, NamesARankThatIsGone) {
   const auto channels = connect_threads(2, std::chrono::seconds(20));
   std::thread other([&] { channels[1]()->close(); });  // without a word
-  const Team team(channels[0](), {0, 2, 0, 2, "", 0});
+  const Team team(channels[0](), thread_place(0, 2));
   expect_error([&] { team.sum(at::ones({3})); }, {"rank 1", "continue from the checkpoint"});
   other.join();
 }
 
 TEST(Team, IsSilentAboutARankThatSaidWhyItEnded) {
   const auto channels = connect_threads(2, std::chrono::seconds(20));
-  std::thread other([&] { Team(channels[1](), {1, 2, 1, 2, "", 0}); });
-  const Team team(channels[0](), {0, 2, 0, 2, "", 0});
+  std::thread other([&] { Team(channels[1](), thread_place(1, 2)); });
+  const Team team(channels[0](), thread_place(0, 2));
   EXPECT_THROW(team.sum(at::ones({3})), SaidElsewhere);
   other.join();
 }

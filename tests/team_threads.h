@@ -13,6 +13,13 @@
 
 namespace poem {
 
+inline Place thread_place(int rank, int size) {
+  Place place;
+  place.rank = place.local_rank = rank;
+  place.size = place.local_size = size;
+  return place;
+}
+
 inline void as_team(int size, const std::function<void(const Team&)>& work) {
   if (size == 1) return work(Team());
   const auto channels = connect_threads(size, std::chrono::seconds(20));
@@ -21,7 +28,7 @@ inline void as_team(int size, const std::function<void(const Team&)>& work) {
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        work(Team(channels[rank](), {rank, size, rank, size, "", 0}));
+        work(Team(channels[rank](), thread_place(rank, size)));
       } catch (...) {
         problems[rank] = std::current_exception();
       }

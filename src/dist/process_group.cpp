@@ -183,8 +183,16 @@ std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(
 #ifdef POEM_HAS_GLOO
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::function<std::unique_ptr<Channel>()>> channels;
-  for (int rank = 0; rank < size; ++rank)
-    channels.push_back([=] { return gloo_channel(store, rank, size, "127.0.0.1", timeout); });
+  for (int rank = 0; rank < size; ++rank) {
+    channels.push_back([=] {
+      std::unique_ptr<Channel> channel = gloo_channel(store, rank, size, "127.0.0.1", timeout);
+      Place place;
+      place.rank = rank;
+      place.size = size;
+      gather_at(*store, "connected", place, timeout);
+      return channel;
+    });
+  }
   return channels;
 #else
   throw Error("threads", "this poem was built without Gloo", "build with Gloo's headers");
