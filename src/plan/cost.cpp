@@ -105,7 +105,7 @@ Workload workload_of(const Config& config, Network& network, int64_t id_images) 
 }
 
 std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine, int64_t count) {
-  constexpr double kCandidate = 16, kDouble = 8, kFloat = 4;  // bytes: a score and an index; sums; gradients
+  constexpr double kIndex = 8, kCounts = 50e3, kDouble = 8, kFloat = 4;  // bytes
   const Links via = links(machine, count);
   const auto devices = static_cast<double>(count);
   const double hosts = std::ceil(devices / static_cast<double>(machine.devices_per_host));
@@ -123,8 +123,8 @@ std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine,
     score.disk = score.disk_bytes / machine.disk;
     phases.push_back(score);
     PhaseCost choose{"choose outliers"};
-    if (count > 1) {  // every device sees the candidates of all
-      choose.message_bytes = work.select * kCandidate;
+    if (count > 1) {  // counts of scores, then the numbers of the chosen ones (mining/top_n.h)
+      choose.message_bytes = work.select * kIndex + kCounts;
       choose.messages = choose.message_bytes / via.bytes_per_second + std::log2(devices) * via.latency;
     }
     phases.push_back(choose);
