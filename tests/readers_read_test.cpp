@@ -93,7 +93,7 @@ TEST_F(Folder, ManyBlocksKeepTheirOrder) {
 TEST_F(Folder, DifferingSizesNeedASize) {
   put("a.png", png(1));
   put("b.png", png(2, 9, 12));
-  expect_error(reading(), {"b.png", "12×9", "a.png", "6×6", "option size", "outliers.fit: resize"});
+  expect_error(reading(), {"b.png", "9×12", "a.png", "6×6", "option size", "outliers.fit: resize"});
   ReadOptions options;
   options.size = 4;
   EXPECT_EQ(read_images(folder.path(), options).pixels.sizes(), at::IntArrayRef({2, 3, 4, 4}));

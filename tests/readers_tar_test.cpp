@@ -106,7 +106,7 @@ TEST_F(Tars, NameWhatIsWrong) {
   files[9].second = encode_png(random_bytes({8, 9, 3}, 1));
   folder.put("wide.tar", tar_of(files));
   const auto wide = open_tars(folder / "wide.tar", {});
-  expect_error([&] { wide->make(&bad, 1); }, {"wide.tar:even/", "9×8 pixels", "8×8", "outliers.fit: resize"});
+  expect_error([&] { wide->make(&bad, 1); }, {"wide.tar:even/", "8×9 pixels", "8×8", "outliers.fit: resize"});
   const std::string tar = tar_of(samples(0, 10));
   for (const size_t size : {tar.size() / 2, tar.size() / 2 + 300, tar.size() / 2 + 700, size_t{600}}) {
     folder.put("cut.tar", tar.substr(0, size));

@@ -41,6 +41,14 @@ TEST(Leaks, AreCountedInOneLine) {
   EXPECT_EQ(text.find('\n'), text.size() - 1);
 }
 
+TEST(Leaks, SayWhichImagesAreReadAtAnotherSize) {
+  Sets sets;
+  sets.pool.pixels = random_bytes({40, 3, 16, 12}, 2);
+  const std::string text = sets.warning();
+  EXPECT_NE(text.find("pool is read at 16×12 pixels and the test images at 8×8: poem data check"), text.npos)
+      << text;
+}
+
 // A world that is drawn on demand has no pixels yet: zeros, which a black test image would equal.
 TEST(Leaks, LeaveOutWhatIsNotDrawnYet) {
   Sets sets;

@@ -22,7 +22,7 @@ void run(const Options& options, const CommonOptions& common) {
                                           pick_device(common.device), options.disk);
   const std::string text = to_json_text(machine);
   write_file(options.out, text);
-  fmt::print("{}", text);
+  fmt::print("{}now: poem plan {} --machine {}\n", text, options.config, options.out);
 }
 
 }  // namespace

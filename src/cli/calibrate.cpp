@@ -1,6 +1,8 @@
 // poem calibrate: chooses thresholds and a temperature on images that were never trained on.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -66,6 +68,15 @@ void check(const CalibrationTarget& target) {
   }
 }
 
+void warn_of_few(const CalibrationTarget& target, int64_t images) {
+  constexpr int64_t kFew = 200;  // as for a training (train/finish.cpp)
+  if (images < kFew) spdlog::warn("{} images are few to set a threshold on: give {} or more", images, kFew);
+  const double largest = target.unsure.value_or(target.tpr);
+  if (largest < 1 && (1 - largest) * static_cast<double>(images) < 1)
+    spdlog::warn("a share of {:.4g} % needs {:.0f} images or more: with {} its threshold is the lowest score",
+                 100 * largest, std::ceil(1 / (1 - largest) - 1e-9), images);
+}
+
 void run(const Options& options, const CommonOptions& common) {
   catch_interrupts();
   const CalibrationTarget target{options.tpr, options.unsure};
@@ -79,6 +90,7 @@ void run(const Options& options, const CommonOptions& common) {
   const CalibrationOutcome outcome = calibrate(detector, id, target);
   files.write(options.out, [&](const std::string& staged) { detector.save(staged); });
   files.commit();
+  warn_of_few(target, id.size());
   fmt::print("threshold    {:.6g} {}\n", *detector.threshold, to_text(*detector.calibration));
   if (detector.unsure)
     fmt::print("unsure from  {:.6g} {}\n", detector.unsure->threshold,

@@ -76,7 +76,7 @@ void run(const Options& options) {
     fmt::print("{}", json_text(phases, memory));
     return;
   }
-  fmt::print("{}\n{} x {}, {} ID images, a pool of {:.0f} images of {}\n",
+  fmt::print("{}\n{} x {}; {} ID images (--images), a pool of {:.0f} images of {}\n",
              to_text(table_of(phases), terminal(STDOUT_FILENO)), options.devices, machine.name,
              options.images, work.pool, amount(work.image_bytes));
   fmt::print("All {} epochs: {}. Memory per device, beside the activations of a step: {}\n",

@@ -124,13 +124,16 @@ class StateDict {
     const PickleValue* dict = &pickle_.root();
     for (int depth = 0; dict != nullptr && dict->kind == Kind::kDict && depth < kMostWrappers; ++depth) {
       const PickleValue* inner = nullptr;
+      bool tensors = false;
       for (size_t i = 0; i < dict->items.size(); i += 2) {
         const std::string& name = pickle_[dict->items[i]].text;
         const PickleValue& value = pickle_[dict->items[i + 1]];
-        if (is_tensor(value)) return *dict;
-        if (name == "state_dict" || name == "model_state_dict" || name == "model" || name == "net")
-          inner = &value;
+        tensors |= is_tensor(value);
+        const bool wrapper =
+            name == "state_dict" || name == "model_state_dict" || name == "model" || name == "net";
+        if (wrapper && value.kind == Kind::kDict) inner = &value;
       }
+      if (tensors && inner == nullptr) return *dict;  // else they are such as the number of the step
       dict = inner;
     }
     throw Error(path_, "is not a state dict: it is not a dict of tensors",

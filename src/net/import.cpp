@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,8 @@ TensorFile read_weights(const std::string& path) {
 // "module.layer1.0.bn2.weight" → "block1.layer1.norm2.weight". Names that are poem's already stay.
 std::string translated(const std::string& name) {
   static const std::pair<std::regex, const char*> kRules[] = {
-      {std::regex("^(module\\.|_orig_mod\\.|network\\.)+"), ""},  // DataParallel, compile; a checkpoint
+      {std::regex("^(module\\.|_orig_mod\\.|network\\.|model\\.|backbone\\.)+"),
+       ""},  // what frameworks put before names
       {std::regex("^layer(\\d+)\\."), "block$1.layer."},
       {std::regex("^trans(\\d+)\\.bn1\\."), "transition$1.norm."},
       {std::regex("^trans(\\d+)\\.conv1\\."), "transition$1.conv."},
@@ -62,6 +64,10 @@ std::string translated(const std::string& name) {
 }
 
 bool starts_with(const std::string& text, const char* start) { return text.rfind(start, 0) == 0; }
+
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
 
 bool in_backbone(const std::string& name) {
   return starts_with(name, "stem.") || starts_with(name, "norm.") || starts_with(name, "block") ||
@@ -164,6 +170,8 @@ class Import {
       if (!at::isFloatingType(file_.tensor(source).scalar_type()))
         fail(fmt::format("tensor '{}' has elements of type {}", source, numpy_type(file_.tensor(source))),
              "save it as float32");
+      if (ends_with(source, "running_var") && (value(source) < 0).any().item<bool>())
+        fail(fmt::format("tensor '{}' contains a negative variance", source), "save the weights again");
       if (!at::isfinite(value(source)).all().item<bool>())
         fail(fmt::format("tensor '{}' contains a value that is not finite", source),
              "save the weights of an epoch before the training diverged");
@@ -180,8 +188,10 @@ class Import {
                          [&](const auto& entry) { return entry.first.find(part) != std::string::npos; });
     };
     if (file_.tensors.empty()) return "it has no tensors";
-    if (has("layer1.0.conv3.")) return "its names are those of torchvision's ResNet-50";
-    if (has("layer1.0.conv1.")) return "its names are those of torchvision's ResNet-18";
+    if (has("layer1.0.conv3."))
+      return "its names are those of torchvision's ResNet-50 (network.name: resnet50)";
+    if (has("layer1.0.conv1."))
+      return "its names are those of torchvision's ResNet-18 (network.name: resnet18_224)";
     if (has("block1.layer.0."))
       return fmt::format("its names are those of the authors' {}",
                          has("trans1.") ? "DenseNet" : "WideResNet");

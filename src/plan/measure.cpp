@@ -113,7 +113,7 @@ double disk_speed(const std::string& folder) {
 
 Machine measure_machine(const Config& config, at::Device device, const std::string& folder) {
   Machine machine;
-  machine.name = device.is_cuda() ? "this GPU" : fmt::format("this CPU, {} threads", at::get_num_threads());
+  machine.name = device.is_cuda() ? "this GPU" : fmt::format("CPU with {} threads", at::get_num_threads());
   machine.note = "measured by poem bench";
   machine.disk = disk_speed(folder);
   machine.networks = {measure_network(config, device)};

@@ -62,8 +62,8 @@ void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
   }
   if (options_.any_size || image.sizes().vec() == first_size_) return;
   throw Error(where,
-              fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(2), image.size(1), first_,
-                          first_size_[2], first_size_[1]),
+              fmt::format("is {}×{} pixels, but {} is {}×{}", image.size(1), image.size(2), first_,
+                          first_size_[1], first_size_[2]),
               "resize all with option size; in a config set outliers.fit: resize");
 }
 

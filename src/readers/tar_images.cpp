@@ -52,8 +52,8 @@ class TarIndex {
         "replace the file, or in a config set data.skip_bad: true, which reads all images at the start");
     if (!shape.empty() && pixels.sizes() != shape)
       throw Error(where,
-                  fmt::format("is {}×{} pixels, but the first image is {}×{}", pixels.size(2), pixels.size(1),
-                              shape[2], shape[1]),
+                  fmt::format("is {}×{} pixels, but the first image is {}×{}", pixels.size(1), pixels.size(2),
+                              shape[1], shape[2]),
                   "in a config set outliers.fit: resize");
     return pixels;
   }

@@ -122,6 +122,7 @@ std::optional<Answer> predict(Service& service, const Request& request, const ht
 
 struct Server::Http {
   httplib::Server server;
+  socket_t listener = -1;
   std::thread thread;
 };
 
@@ -132,8 +133,10 @@ Server::Server(Service& service, const ServerOptions& options)
   server.set_payload_max_length(options.body_bytes);
   server.set_read_timeout(options.timeout);
   server.set_write_timeout(options.timeout);
+  server.set_tcp_nodelay(true);  // an answer is two writes: the second must not wait for an acknowledgement
   // httplib's own choice would let two services listen at one port.
-  server.set_socket_options([](socket_t socket) {
+  server.set_socket_options([this](socket_t socket) {
+    http_->listener = socket;
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
@@ -194,6 +197,8 @@ Server::Server(Service& service, const ServerOptions& options)
   if (!bound)
     throw Error(fmt::format("{}:{}", options.host, options.port), "cannot listen there",
                 "is the port in use, or does the address belong to another machine? choose another");
+  // httplib lets 5 connections wait to be accepted. If more come at once, the kernel resets some of them.
+  ::listen(http_->listener, SOMAXCONN);
 }
 
 void Server::start() {

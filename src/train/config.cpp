@@ -238,8 +238,9 @@ std::vector<Key> keys(Config& c) {
       {"train.outlier_batch", &c.train.outlier_batch, "outliers per step", between(1, 1000000)},
       {"train.learning_rate", &c.train.learning_rate, "learning rate at the start", between(0, 1000)},
       {"train.backbone_rate", &c.train.backbone_rate,
-       "factor on the learning rate of all but the last layer, such as 0.1 with network.init FILE",
-       between(0, 1)},
+       "factor on the learning rate of all but the last layer, such as 0.1 with network.init FILE; to keep "
+       "them as they are set train.freeze",
+       between(1e-6, 1)},
       {"train.freeze", choice(&c.train.freeze),
        "backbone: only the last layer is trained; all other weights and BatchNorm's statistics stay as "
        "network.init FILE has them",

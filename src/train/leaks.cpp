@@ -42,6 +42,12 @@ void warn_of_leaks(const TrainingData& training, const TestData& test) {
   std::string example;
   const CopyFinder finder(tested);
   for (const ImageSet* other : searched_sets(training)) {
+    if (other->pixels.sizes().slice(1) != test.id.pixels.sizes().slice(1)) {
+      spdlog::info(
+          "{} is read at {}×{} pixels and the test images at {}×{}: poem data check can compare them",
+          other->name, other->height(), other->width(), test.id.height(), test.id.width());
+      continue;
+    }
     const std::vector<FoundCopies> found = finder.search(*other);
     for (size_t i = 0; i < tested.size(); ++i) {
       if (found[i].count == 0) continue;

@@ -8,6 +8,7 @@ expect_error "run/detector.safetensors" "has no threshold" "poem calibrate" -- p
 
 expect_ok calibrate run --id photos/test --tpr 0.8 --unsure 0.95 --out new.safetensors
 expect_words "$logs/out" "keeps 32 of 40 held-out ID images (asked: 80 %)" "unsure from" "keeps 38 of 40" "temperature" "% before" "detector     new.safetensors"
+expect_words "$logs/err" "40 images are few to set a threshold on"
 expect_ok info new.safetensors
 expect_words "$logs/out" "keeps 32 of 40" "unsure     from" "keeps 38 of 40" "softmax    at temperature"
 

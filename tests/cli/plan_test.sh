@@ -3,7 +3,7 @@ source "$(dirname "$0")/common.sh"
 
 config=$sources/configs/demo.yaml
 expect_ok plan "$config" --gpus 8 --images 2000
-expect_words "$logs/out" "score the pool" "choose outliers" "train" "queue" "epoch" "8 x h200, 2000 ID images" "Constants: "
+expect_words "$logs/out" "score the pool" "choose outliers" "train" "queue" "epoch" "8 x h200; 2000 ID images" "Constants: "
 # The demo's network was not measured on that machine, and plan says so.
 expect_words "$logs/out" "wideresnet was not measured there" "poem bench"
 
@@ -24,7 +24,7 @@ assert machine["disk_bytes_per_s"] > 0 and speed["step_s"] > 0
 PYTHON
 expect_same "$(ls)" "$(printf 'machine.json\nplan.svg')" # bench leaves nothing else
 
-expect_error "this CPU" "between hosts" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2
+expect_error "CPU with" "between hosts" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2
 expect_error "absent.json" -- plan "$config" --machine absent.json
 expect_error "--gpus" "'0'" -- plan "$config" --gpus 0
 expect_error "absent.yaml" -- plan absent.yaml

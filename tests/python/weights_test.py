@@ -195,13 +195,17 @@ class Weights(unittest.TestCase):
         state["module.bn1.weight"] = nn.Parameter(state["module.bn1.weight"])
         optimiser = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9).state_dict()
         torch.save(
-            {"epoch": 3, "best": 0.5, "arch": "wrn", "state_dict": state, "optimizer": optimiser},
+            {"epoch": 3, "arch": "wrn", "step": torch.tensor(7), "state_dict": state, "optimizer": optimiser},
             self.folder / "weights.pth",
         )
         self.write_config("name: wideresnet, depth: 10, width: 1")
         log = self.train()
         self.assertIn("37 of 39 tensors", log)
         self.assertIn("not used: module.fc.bias, module.fc.weight (5 outputs there, 8 here)", log)
+        # Lightning's prefix.
+        lightning = {"model." + name[len("module.") :]: tensor for name, tensor in state.items()}
+        torch.save({"state_dict": lightning}, self.folder / "weights.pth")
+        self.assertIn("37 of 39 tensors", self.train("--force"))
         # Again from poem's own files.
         for init in ("run/detector.safetensors", "run/checkpoint/state.safetensors"):
             self.assertIn("39 of 39 tensors", self.train("--force", f"--set=network.init={self.copied(init)}"))
@@ -287,6 +291,8 @@ class Weights(unittest.TestCase):
         ):
             torch.save({**state, "bn1.weight": tensor}, path)
             self.expect_refused("weights.pth", words)
+        torch.save({**state, "bn1.running_var": torch.full((64,), -1.0)}, path)
+        self.expect_refused("weights.pth", "bn1.running_var", "negative variance")
         self.write_config("name: mlp", init="he")
         self.expect_refused("config.yaml", "train.freeze", "random", "network.init")
 
