@@ -183,6 +183,7 @@ Labels visit_tar(std::istream& stream, std::string start, const ReadOptions& opt
   });
 #else
   (void)stream;
+  (void)start;
   return visit_archives(where, options, sink);
 #endif
 }
