@@ -105,6 +105,7 @@ std::vector<int64_t> class_counts(const Survey& set) {
 
 std::string size_text(const Survey& set) {
   const auto text = [](const auto& size) { return fmt::format("{}×{}", size.first[1], size.first[2]); };
+  if (set.sizes.empty()) return "-";
   if (set.sizes.size() == 1) return text(*set.sizes.begin());
   const auto [least, most] = std::minmax_element(
       set.sizes.begin(), set.sizes.end(),

@@ -190,7 +190,7 @@ class Import {
     if (file_.tensors.empty()) return "it has no tensors";
     if (has("layer1.0.conv3."))
       return "its names are those of torchvision's ResNet-50 (network.name: resnet50)";
-    if (has("layer1.0.conv1."))
+    if (has("layer1.0."))
       return "its names are those of torchvision's ResNet-18 (network.name: resnet18_224)";
     if (has("block1.layer.0."))
       return fmt::format("its names are those of the authors' {}",

@@ -62,12 +62,16 @@ Survey survey(const std::string& name, const std::string& source, const std::str
   result.source = source;
   result.folder = folder;
   limit_drawing(result);
-  Labels labels = visit_images(result.source, options_for(result), [&](const at::Tensor& pixels) {
-    if (pixels.scalar_type() != at::kByte)
-      throw Error(source, "contains points, and only images can be checked", "leave it out");
-    add_marks(result, pixels);
-  });
-  result.labels = std::move(labels);
+  try {
+    result.labels = visit_images(result.source, options_for(result), [&](const at::Tensor& pixels) {
+      if (pixels.scalar_type() != at::kByte)
+        throw Error(source, "contains points, and only images can be checked", "leave it out");
+      add_marks(result, pixels);
+    });
+  } catch (const Error&) {
+    const bool none_can_be_read = result.marks.empty() && !result.unreadable.empty();
+    if (!none_can_be_read) throw;  // else it is a set of 0 images, and its files are named
+  }
   if (result.labels.labels.defined()) result.labels.labels = result.labels.labels.contiguous();
   return result;
 }

@@ -44,7 +44,8 @@ void warn_of_leaks(const TrainingData& training, const TestData& test) {
   for (const ImageSet* other : searched_sets(training)) {
     if (other->pixels.sizes().slice(1) != test.id.pixels.sizes().slice(1)) {
       spdlog::info(
-          "{} is read at {}×{} pixels and the test images at {}×{}: poem data check can compare them",
+          "{} is read at {}×{} pixels and not searched for test images, which are read at {}×{}; poem data "
+          "check does that",
           other->name, other->height(), other->width(), test.id.height(), test.id.width());
       continue;
     }

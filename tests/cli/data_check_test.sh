@@ -92,6 +92,12 @@ code=0
 poem data check big=world:digits:30000 >"$logs/out" 2>"$logs/err" || code=$?
 expect_words "$logs/err" "big: checked the first 20000 of 30000 images that poem draws"
 
+# A set of which nothing can be read is one of no images; the others are checked.
+mkdir broken
+printf 'no image' >broken/a.png
+expect_findings photos/test broken
+expect_words "$logs/out" "broken" "unreadable: broken/a.png: cannot be decoded"
+
 # Bad input: exit code 2, one line, nothing written.
 expect_error "missing" "no such file" -- data check missing
 expect_error "source" "'a' is given twice" -- data check a=a.npy a=b.npy
