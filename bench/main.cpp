@@ -84,7 +84,8 @@ bool passes(const Entry& entry) {
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("no process for a benchmark");
   if (child == 0) {
-    at::set_num_threads(at::get_num_threads());  // LibTorch replaces a pool of its own, which is not safe later
+    at::set_num_threads(
+        at::get_num_threads());  // LibTorch replaces a pool of its own, which is not safe later
     entry.body();
     std::fflush(stdout);
     ::_exit(failures > 0 ? 1 : 0);

@@ -59,7 +59,7 @@ struct QueueSettings {
 
 enum class Precision { kAuto, kFloat32, kBf16 };  // kAuto: bfloat16 on a GPU that supports it
 enum class Schedule { kStep, kCosine };
-enum class Freeze { kNothing, kBackbone };  // kBackbone: only the last layer is trained
+enum class Freeze { kNothing, kBackbone };       // kBackbone: only the last layer is trained
 enum class BatchStatistics { kGlobal, kLocal };  // with several processes
 
 struct TrainSettings {
