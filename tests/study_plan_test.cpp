@@ -239,7 +239,7 @@ TEST(StudyConfigs, AllOfThemResolve) {
       ADD_FAILURE() << e.what();
     }
   }
-  EXPECT_EQ(files, 19);
+  EXPECT_EQ(files, 20);
 }
 
 }  // namespace
