@@ -55,18 +55,20 @@ __host__ __device__ constexpr int round_up(int value, int multiple) {
 struct BlockBuffer {
   Bf16* x;
   int images, height, width, stride;
-  // Room for partial_sum_count() numbers if sums over pixels must be added in a fixed order, else null:
-  // cuda/totals.cuh.
-  float* partial_sums = nullptr;
   int pixels() const { return images * height * width; }
 };
-// Enough for any kernel of a block that ends with `channels` channels, on the current GPU.
-int64_t partial_sum_count(int channels);
 
-// BatchNorm of some channels. In training the moments are the sums of x and of x² over `count` pixels. In
-// inference `count` is 0 and they are mean and variance.
+// Sums of x and of x² over pixels, per channel. Like all sums that a kernel needs of an earlier one, they are
+// exact: cuda/totals.cuh.
+struct Sums {
+  double *x, *x_squared;
+};
+
+// BatchNorm of some channels: in training with the statistics of `count` pixels, in inference with a mean and
+// a variance, and a `count` of 0.
 struct Norm {
-  const float *weight, *bias, *first_moment, *second_moment;
+  const float *weight, *bias, *mean, *variance;
+  Sums sums;
   float count;
 };
 
@@ -96,11 +98,7 @@ struct Layer {
 // Inference: both convolutions in one kernel. conv1's weights come with norm2 folded in.
 void infer_layer(const BlockBuffer& buffer, const Layer& layer, cudaStream_t stream);
 
-// Training, forward. A kernel adds the sums of x and of x² over the pixels it writes, per channel, to these
-// arrays.
-struct Sums {
-  float *x, *x_squared;
-};
+// Training, forward. A kernel adds the statistics of the pixels it writes to `sums`.
 // input: pixels × channels. No sums where sums.x is null.
 void copy_in(const BlockBuffer& buffer, const Bf16* input, int channels, Sums sums, cudaStream_t stream);
 // bottleneck: pixels × 48, conv1's output.
@@ -124,15 +122,22 @@ void pool(const BlockBuffer& buffer, const Pool& pool, float* output, cudaStream
 // done, so they are added to the gradient only when the layer that wrote the channel is reached: correction()
 // in cuda/norm.cuh.
 struct NormReaders {  // the BatchNorms that read some channels; all pointers start at the first of these
-  Norm statistics;    // the channels' moments; without weight and bias
+  Norm statistics;    // without weight and bias
   int count = 0;
   const float* weight[kMaxLayers + 1];
-  const float* weight_gradient[kMaxLayers + 1];  // Σ g·x̂
-  const float* bias_gradient[kMaxLayers + 1];    // Σ g
+  const double* weight_gradient[kMaxLayers + 1];  // Σ g·x̂
+  const double* bias_gradient[kMaxLayers + 1];    // Σ g
 };
 // Where a kernel adds the gradients of a BatchNorm's parameters.
 struct NormGradient {
-  float *weight, *bias;
+  double *weight, *bias;
+};
+// Where a kernel adds the gradient of a convolution's weights: to `sums`, which is fast, or to exact sums,
+// which are the same in every run. These have the elements 0, 2, 4, … in one array and 1, 3, 5, … in another:
+// a lane has two neighbours, so that each addition of a warp meets whole sectors of memory.
+struct WeightGradient {
+  float* sums;  // null: exact
+  double *even, *odd;
 };
 void pool_backward(const BlockBuffer& buffer, const Pool& pool, const Bf16* output_gradient, Bf16* gradient,
                    NormGradient norm, cudaStream_t stream);
@@ -142,11 +147,11 @@ void pool_backward(const BlockBuffer& buffer, const Pool& pool, const float* out
 // conv2: 12 × 3 × 3 × 48, added to.
 void backward_conv2(const BlockBuffer& buffer, const Layer& layer, const Bf16* bottleneck,
                     const Bf16* gradient, const NormReaders& readers, Bf16* bottleneck_gradient,
-                    NormGradient norm2, float* conv2, cudaStream_t stream);
+                    NormGradient norm2, WeightGradient conv2, cudaStream_t stream);
 // norm2: as backward_conv2() left it. conv1: 48 × channels, added to.
 void backward_conv1(const BlockBuffer& buffer, const Layer& layer, const Bf16* bottleneck,
                     const Bf16* bottleneck_gradient, NormGradient norm2, Bf16* gradient, NormGradient norm1,
-                    float* conv1, cudaStream_t stream);
+                    WeightGradient conv1, cudaStream_t stream);
 // The gradient of the block's input, pixels × channels. `readers` are those of the input.
 void copy_out(const BlockBuffer& buffer, const Bf16* gradient, const NormReaders& readers, int channels,
               Bf16* input_gradient, cudaStream_t stream);

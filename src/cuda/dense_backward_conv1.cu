@@ -4,7 +4,8 @@
 //             bottleneck            pixels × 48   y, the output of conv1
 //             bottleneck_gradient   pixels × 48   g, the gradient of norm2's output
 //   adds to   gradient              pixels × C    the part of x's gradient that comes through this layer
-//             totals                conv1's weights 48 × C; the two sums of norm1's parameters, C each
+//             conv1                 48 × C        the gradient of the weights
+//             totals                C each        the gradients of norm1's bias and weight
 //
 //   step 1, norm2's backward pass     dy = γ/σ · (g − Σg/n − x̂ · Σ(g·x̂)/n)          pixels × 48
 //   step 2, gradient of the weights   dw = dyᵀ · relu(norm1(x))                     48 × C
@@ -138,10 +139,12 @@ __device__ __forceinline__ void prepare(const Arguments& in, const SharedMemory&
   for (int i = threadIdx.x; i < kBottleneck; i += blockDim.x) {
     const Moments m = moments(norm2, i);
     const float factor = norm2.weight[i] * m.inverse_deviation;
-    const float slope = factor * norm2_gradient.weight[i] / norm2.count * m.inverse_deviation;
+    const float bias = static_cast<float>(norm2_gradient.bias[i]),
+                weight = static_cast<float>(norm2_gradient.weight[i]);
+    const float slope = factor * weight / norm2.count * m.inverse_deviation;
     memory.norm2->gradient_factor[i] = factor;
     memory.norm2->slope[i] = -slope;
-    memory.norm2->constant[i] = slope * m.mean - factor * norm2_gradient.bias[i] / norm2.count;
+    memory.norm2->constant[i] = slope * m.mean - factor * bias / norm2.count;
   }
   __syncthreads();
 }
@@ -265,7 +268,8 @@ __device__ __forceinline__ void add_input_gradient(const Arguments& in, const Sh
 
 template <int kWarps, int kOctets>
 __device__ __forceinline__ void add_totals(const Role& role, int channels,
-                                           const Gradients<kOctets>& gradients, const Totals& totals) {
+                                           const Gradients<kOctets>& gradients, const WeightGradient& conv1,
+                                           const GradientTotals& totals) {
 #pragma unroll
   for (int j = 0; j < kOctets; ++j) {
     const int octet = role.warp + kWarps * j, channel = role.channel(octet);
@@ -273,17 +277,14 @@ __device__ __forceinline__ void add_totals(const Role& role, int channels,
     for (int i = 0; i < 2; ++i) {
       const float bias = sum_over_groups(gradients.norm1.first[j][i]),
                   weight = sum_over_groups(gradients.norm1.second[j][i]);
-      if (role.group == 0 && channel < channels) {
-        totals.add<1>(channel + i, bias);
-        totals.add<2>(channel + i, weight);
-      }
+      if (role.group == 0 && channel < channels) totals.add(channel + i, bias, weight);
     }
     if (channel >= channels) continue;
 #pragma unroll
     for (int strip = 0; strip < kBottleneckStrips; ++strip) {
       const float(&sum)[4] = gradients.weight[j][strip];
-      totals.add_pair<0>((kStrip * strip + role.group) * channels + channel, sum[0], sum[1]);
-      totals.add_pair<0>((kStrip * strip + role.group + 8) * channels + channel, sum[2], sum[3]);
+      add_pair(conv1, (kStrip * strip + role.group) * channels + channel, sum[0], sum[1]);
+      add_pair(conv1, (kStrip * strip + role.group + 8) * channels + channel, sum[2], sum[3]);
     }
   }
 }
@@ -291,7 +292,7 @@ __device__ __forceinline__ void add_totals(const Role& role, int channels,
 template <int kWarps, int kOctets>
 __global__ void __launch_bounds__(kWarps* kWarp, 16 / kWarps)
     backward_conv1_kernel(Arguments in, SharedMemory memory, Layer layer, NormGradient norm2_gradient,
-                          Totals totals) {
+                          WeightGradient conv1, GradientTotals totals) {
   const Role role;
   int first_pixel = blockIdx.x * kTilePixels;
   copy_tile_async<kWarps>(in, memory, role, first_pixel);
@@ -310,26 +311,23 @@ __global__ void __launch_bounds__(kWarps* kWarp, 16 / kWarps)
     first_pixel += gridDim.x * kTilePixels;
     if (first_pixel < in.pixels) copy_tile_async<kWarps>(in, memory, role, first_pixel);
   }
-  add_totals<kWarps>(role, in.channels, gradients, totals);
+  add_totals<kWarps>(role, in.channels, gradients, conv1, totals);
 }
 
 }  // namespace
 
 void backward_conv1(const BlockBuffer& buffer, const Layer& layer, const Bf16* bottleneck,
                     const Bf16* bottleneck_gradient, NormGradient norm2, Bf16* gradient, NormGradient norm1,
-                    float* conv1, cudaStream_t stream) {
+                    WeightGradient conv1, cudaStream_t stream) {
   const int channels = layer.channels;
-  const Totals totals{buffer.partial_sums,
-                      {{conv1, kBottleneck * channels}, {norm1.bias, channels}, {norm1.weight, channels}}};
   const SharedMemory memory(channels);
   const int pixels = buffer.pixels(), bytes = memory.layout.bytes();
   const auto launch = [&](auto kernel, int warps) {
     allow_shared_memory(kernel, bytes);
     const int grid = std::min(divide_up(pixels, kTilePixels), 16 / warps * multiprocessors());
     const Arguments in{buffer, bottleneck, bottleneck_gradient, gradient, channels, pixels};
-    kernel<<<grid, warps * kWarp, bytes, stream>>>(in, memory, layer, norm2, totals);
+    kernel<<<grid, warps * kWarp, bytes, stream>>>(in, memory, layer, norm2, conv1, totals(norm1));
     check_launch("backward_conv1");
-    add_partial_sums(totals, grid, stream);
   };
   switch (divide_up(divide_up(channels, kOctet), 8)) {  // octets per warp, with 8 warps
     case 1:

@@ -3,7 +3,8 @@
 //   reads    bottleneck            pixels × 48   y, the output of conv1
 //            gradient, buffer.x    pixels × 12   for d, the gradient of the 12 channels that the layer wrote
 //   writes   bottleneck_gradient   pixels × 48   g, the gradient of norm2's output, 0 where the ReLU is off
-//            totals                conv2's weights 12 × 9 × 48; norm2's Σg and Σg·x̂, 48 each
+//   adds to  conv2                 12 × 9 × 48   the gradient of the weights
+//            totals                48 each       norm2's Σg and Σg·x̂
 //
 // With a = relu(norm2(y)), for pixel p, tap t, output o of 12 and channel c of 48:
 //
@@ -204,17 +205,17 @@ __device__ __forceinline__ void add_weight_gradient(const Arguments& in, const S
 __device__ __forceinline__ void add_totals(const SharedMemory& memory, const Role& role,
                                            const ChannelSums<kBottleneckOctets>& norm2,
                                            const float (&weight_gradient)[kBottleneckOctets][4],
-                                           const Totals& totals) {
+                                           const WeightGradient& conv2, const GradientTotals& totals) {
   // Nobody needs the weights in shared memory any more.
-  add_channel_sums<1>(norm2, kBottleneck, reinterpret_cast<float*>(memory.weight.get()), totals);
+  add_channel_sums(norm2, kBottleneck, reinterpret_cast<float*>(memory.weight.get()), totals);
   const int tap = role.warp;
 #pragma unroll
   for (int octet = 0; octet < kBottleneckOctets; ++octet) {
     const int channel = role.channel(octet);
     const float(&sum)[4] = weight_gradient[octet];
-    totals.add_pair<0>((role.group * kTaps + tap) * kBottleneck + channel, sum[0], sum[1]);
+    add_pair(conv2, (role.group * kTaps + tap) * kBottleneck + channel, sum[0], sum[1]);
     if (role.group + 8 < kGrowth)
-      totals.add_pair<0>(((role.group + 8) * kTaps + tap) * kBottleneck + channel, sum[2], sum[3]);
+      add_pair(conv2, ((role.group + 8) * kTaps + tap) * kBottleneck + channel, sum[2], sum[3]);
   }
 }
 
@@ -222,7 +223,7 @@ __device__ __forceinline__ void add_totals(const SharedMemory& memory, const Rol
 // needed instead of keeping it.
 __global__ void __launch_bounds__(kThreads, 2)
     backward_conv2_kernel(const __grid_constant__ Arguments in, const __grid_constant__ SharedMemory memory,
-                          Layer layer, NormReaders readers, Totals totals) {
+                          Layer layer, NormReaders readers, WeightGradient conv2, GradientTotals totals) {
   const Role role;
   const Constants& constants = *memory.constants.get();
   int first_pixel = blockIdx.x * in.tile.pixels();
@@ -245,26 +246,23 @@ __global__ void __launch_bounds__(kThreads, 2)
     first_pixel += gridDim.x * in.tile.pixels();
     if (first_pixel < in.pixels) copy_tile_async(in, memory, first_pixel);
   }
-  add_totals(memory, role, norm2, weight_gradient, totals);
+  add_totals(memory, role, norm2, weight_gradient, conv2, totals);
 }
 
 }  // namespace
 
 void backward_conv2(const BlockBuffer& buffer, const Layer& layer, const Bf16* bottleneck,
                     const Bf16* gradient, const NormReaders& readers, Bf16* bottleneck_gradient,
-                    NormGradient norm2, float* conv2, cudaStream_t stream) {
+                    NormGradient norm2, WeightGradient conv2, cudaStream_t stream) {
   const Tile tile = choose_tile(buffer, [](const Tile& t) { return SharedMemory(t).layout.bytes(); });
-  const Totals totals{
-      buffer.partial_sums,
-      {{conv2, kGrowth * kTaps * kBottleneck}, {norm2.bias, kBottleneck}, {norm2.weight, kBottleneck}}};
   const SharedMemory memory(tile);
   const int pixels = buffer.pixels(), bytes = memory.layout.bytes();
   allow_shared_memory(backward_conv2_kernel, bytes);
   const int grid = std::min(tile.count(pixels), 2 * multiprocessors());
   backward_conv2_kernel<<<grid, kThreads, bytes, stream>>>(
-      {buffer, bottleneck, gradient, bottleneck_gradient, tile, pixels}, memory, layer, readers, totals);
+      {buffer, bottleneck, gradient, bottleneck_gradient, tile, pixels}, memory, layer, readers, conv2,
+      totals(norm2));
   check_launch("backward_conv2");
-  add_partial_sums(totals, grid, stream);
 }
 
 }  // namespace poem::cuda

@@ -20,7 +20,8 @@ namespace {
 
 Bf16* bits(const at::Tensor& tensor) { return reinterpret_cast<Bf16*>(tensor.data_ptr<at::BFloat16>()); }
 
-// Carves arrays out of one tensor of float32 zeros, each on a boundary of 16 bytes.
+// Carves arrays out of one tensor of zeros, each on a boundary of at least 16 bytes. They start at even
+// places.
 class Arena {
  public:
   int64_t reserve(int64_t count) {
@@ -28,10 +29,14 @@ class Arena {
     size_ += (count + 3) / 4 * 4;
     return start;
   }
-  void allocate(const at::Tensor& like) { zeros_ = at::zeros({size_}, like.options().dtype(at::kFloat)); }
-  float* at(int64_t start) const { return zeros_.data_ptr<float>() + start; }
-  at::Tensor view(int64_t start, const at::Tensor& shape) const {
-    return zeros_.as_strided(shape.sizes(), shape.strides(), start);
+  void allocate(const at::Tensor& like, at::ScalarType type) {
+    zeros_ = at::zeros({size_}, like.options().dtype(type));
+  }
+  int64_t size() const { return size_; }
+  const at::Tensor& all() const { return zeros_; }
+  template <class Number>
+  Number* at(int64_t start) const {
+    return zeros_.data_ptr<Number>() + start;
   }
 
  private:
@@ -46,12 +51,8 @@ class Pass {
       : layers_(std::move(layers)), norm_(std::move(norm)), window_(window), training_(training) {
     inputs_ = static_cast<int>(x.size(1));
     channels_ = inputs_ + kGrowth * static_cast<int>(layers_.size());
-    buffer_ = {nullptr,
-               static_cast<int>(x.size(0)),
-               static_cast<int>(x.size(2)),
-               static_cast<int>(x.size(3)),
-               round_up(channels_, 16),  // rows of whole sectors of 32 bytes
-               nullptr};
+    buffer_ = {nullptr, static_cast<int>(x.size(0)), static_cast<int>(x.size(2)), static_cast<int>(x.size(3)),
+               round_up(channels_, 16)};  // rows of whole sectors of 32 bytes
     storage_ = at::empty({int64_t{buffer_.pixels()} * buffer_.stride + kChunk}, x.options());
     buffer_.x = bits(storage_);
     int64_t weights = 0;
@@ -61,15 +62,11 @@ class Pass {
     }
     weights_ = at::empty({weights}, x.options());
     if (!training) return;
-    if (at::globalContext().deterministicCuDNN()) {  // then our sums too are the same every time
-      partial_sums_ = at::empty({partial_sum_count(channels_)}, x.options().dtype(at::kFloat));
-      buffer_.partial_sums = partial_sums_.data_ptr<float>();
-    }
     x_offset_ = sums_.reserve(channels_);
     x_squared_offset_ = sums_.reserve(channels_);
     for (size_t i = 0; i < layers_.size(); ++i)
       bottleneck_sum_offsets_.push_back(sums_.reserve(2 * kBottleneck));
-    sums_.allocate(x);
+    sums_.allocate(x, at::kDouble);
   }
 
   at::Tensor forward(const at::Tensor& x) {
@@ -108,9 +105,9 @@ class Pass {
       const Layer layer = arguments(i);
       const NormGradient norm1 = norm_gradient(2 * i), norm2 = norm_gradient(2 * i + 1);
       backward_conv2(buffer_, layer, bits(bottlenecks_[i]), bits(gradient), readers(i + 1, layer.channels),
-                     bits(bottleneck_gradient), norm2, gradients_.at(conv_offsets_[i].conv2), stream);
+                     bits(bottleneck_gradient), norm2, weight_gradient(conv_offsets_[i].conv2), stream);
       backward_conv1(buffer_, layer, bits(bottlenecks_[i]), bits(bottleneck_gradient), norm2, bits(gradient),
-                     norm1, gradients_.at(conv_offsets_[i].conv1), stream);
+                     norm1, weight_gradient(conv_offsets_[i].conv1), stream);
     }
     const at::Tensor input_gradient = empty_image(inputs_, buffer_.height, buffer_.width, at::kBFloat16);
     copy_out(buffer_, bits(gradient), readers(0, 0), inputs_, bits(input_gradient), stream);
@@ -128,10 +125,10 @@ class Pass {
   }
 
  private:
-  struct NormOffsets {  // in gradients_
+  struct NormOffsets {  // in norm_gradients_
     int64_t weight, bias;
   };
-  struct ConvOffsets {
+  struct ConvOffsets {  // in conv_gradients_
     int64_t conv1, conv2;
   };
 
@@ -147,20 +144,20 @@ class Pass {
   int channels_before(size_t layer) const { return inputs_ + kGrowth * static_cast<int>(layer); }
   float pixel_count() const { return static_cast<float>(buffer_.pixels()); }
   Sums sums_of(int channel) const {
-    return {sums_.at(x_offset_ + channel), sums_.at(x_squared_offset_ + channel)};
+    return {sums_.at<double>(x_offset_ + channel), sums_.at<double>(x_squared_offset_ + channel)};
   }
   Sums bottleneck_sums(size_t i) const {
-    return {sums_.at(bottleneck_sum_offsets_[i]), sums_.at(bottleneck_sum_offsets_[i] + kBottleneck)};
+    auto* x = sums_.at<double>(bottleneck_sum_offsets_[i]);
+    return {x, x + kBottleneck};
   }
 
   Norm arguments(const NormTensors& norm, Sums sums) const {
-    Norm n{norm.weight.data_ptr<float>(), norm.bias.data_ptr<float>(), sums.x, sums.x_squared, pixel_count()};
-    if (!training_) {
-      n.first_moment = norm.running_mean.data_ptr<float>();
-      n.second_moment = norm.running_variance.data_ptr<float>();
-      n.count = 0;
-    }
-    return n;
+    return {norm.weight.data_ptr<float>(),
+            norm.bias.data_ptr<float>(),
+            norm.running_mean.data_ptr<float>(),
+            norm.running_variance.data_ptr<float>(),
+            sums,
+            training_ ? pixel_count() : 0};
   }
   Layer arguments(size_t i) const {
     const LayerTensors& l = layers_[i];
@@ -203,31 +200,40 @@ class Pass {
   }
 
   void reserve_gradients() {
-    gradients_ = Arena();
+    norm_gradients_ = conv_gradients_ = Arena();
     norm_offsets_.clear();
     conv_offsets_.clear();
     const auto norm = [&](const NormTensors& n) {
-      const int64_t weight = gradients_.reserve(n.weight.numel());
-      norm_offsets_.push_back({weight, gradients_.reserve(n.bias.numel())});
+      const int64_t weight = norm_gradients_.reserve(n.weight.numel());
+      norm_offsets_.push_back({weight, norm_gradients_.reserve(n.bias.numel())});
     };
     for (const LayerTensors& l : layers_) {
       norm(l.norm1);
       norm(l.norm2);
-      const int64_t conv1 = gradients_.reserve(l.conv1.numel());
-      conv_offsets_.push_back({conv1, gradients_.reserve(l.conv2.numel())});
+      const int64_t conv1 = conv_gradients_.reserve(l.conv1.numel());
+      conv_offsets_.push_back({conv1, conv_gradients_.reserve(l.conv2.numel())});
     }
     norm(norm_);
-    gradients_.allocate(storage_);
+    norm_gradients_.allocate(storage_, at::kDouble);
+    // Exact sums cost time, so only a training that must repeat its bits has them.
+    conv_gradients_.allocate(storage_, at::globalContext().deterministicCuDNN() ? at::kDouble : at::kFloat);
   }
   NormGradient norm_gradient(size_t i) const {
-    return {gradients_.at(norm_offsets_[i].weight), gradients_.at(norm_offsets_[i].bias)};
+    return {norm_gradients_.at<double>(norm_offsets_[i].weight),
+            norm_gradients_.at<double>(norm_offsets_[i].bias)};
+  }
+  bool exact() const { return conv_gradients_.all().scalar_type() == at::kDouble; }
+  WeightGradient weight_gradient(int64_t offset) const {
+    if (!exact()) return {conv_gradients_.at<float>(offset), nullptr, nullptr};
+    auto* even = conv_gradients_.at<double>(offset / 2);
+    return {nullptr, even, even + conv_gradients_.size() / 2};
   }
   // The BatchNorms that read `channel` and those behind it: norm1 of the layers from `i` on, and the norm
   // behind the block.
   NormReaders readers(size_t i, int channel) const {
     const Sums sums = sums_of(channel);
     NormReaders list;
-    list.statistics = {nullptr, nullptr, sums.x, sums.x_squared, pixel_count()};
+    list.statistics = {nullptr, nullptr, nullptr, nullptr, sums, pixel_count()};
     const auto add = [&](const NormTensors& norm, const NormGradient& gradient) {
       list.weight[list.count] = norm.weight.data_ptr<float>() + channel;
       list.weight_gradient[list.count] = gradient.weight + channel;
@@ -237,17 +243,27 @@ class Pass {
     add(norm_, norm_gradient(2 * layers_.size()));
     return list;
   }
+  // All gradients of the convolutions' weights in float32, at their offsets.
+  at::Tensor conv_gradients() const {
+    const at::Tensor& sums = conv_gradients_.all();
+    if (!exact()) return sums;
+    return at::empty({sums.numel() / 2, 2}, sums.options().dtype(at::kFloat)).copy_(sums.view({2, -1}).t());
+  }
   std::vector<at::Tensor> named_gradients(const at::Tensor& input_gradient) const {
+    const at::Tensor norms = norm_gradients_.all().to(at::kFloat), convs = conv_gradients();
     std::vector<at::Tensor> all = {input_gradient};
+    const auto add = [&](const at::Tensor& from, int64_t start, const at::Tensor& like) {
+      all.push_back(from.as_strided(like.sizes(), like.strides(), start));
+    };
     const auto norm = [&](size_t i, const NormTensors& n) {
-      all.push_back(gradients_.view(norm_offsets_[i].weight, n.weight));
-      all.push_back(gradients_.view(norm_offsets_[i].bias, n.bias));
+      add(norms, norm_offsets_[i].weight, n.weight);
+      add(norms, norm_offsets_[i].bias, n.bias);
     };
     for (size_t i = 0; i < layers_.size(); ++i) {
       norm(2 * i, layers_[i].norm1);
-      all.push_back(gradients_.view(conv_offsets_[i].conv1, layers_[i].conv1));
+      add(convs, conv_offsets_[i].conv1, layers_[i].conv1);
       norm(2 * i + 1, layers_[i].norm2);
-      all.push_back(gradients_.view(conv_offsets_[i].conv2, layers_[i].conv2));
+      add(convs, conv_offsets_[i].conv2, layers_[i].conv2);
     }
     norm(2 * layers_.size(), norm_);
     return all;
@@ -259,15 +275,14 @@ class Pass {
   bool training_;
   int inputs_, channels_;
   BlockBuffer buffer_{};
-  at::Tensor storage_;       // the memory of buffer_.x
-  at::Tensor partial_sums_;  // the memory of buffer_.partial_sums
-  at::Tensor weights_;       // of all layers, rounded
+  at::Tensor storage_;  // the memory of buffer_.x
+  at::Tensor weights_;  // of all layers, rounded
   std::vector<int64_t> weight_offsets_;
   std::vector<at::Tensor> bottlenecks_;  // conv1's output, per layer
   Arena sums_;
   int64_t x_offset_ = 0, x_squared_offset_ = 0;  // in sums_: Σx and Σx² of every channel
   std::vector<int64_t> bottleneck_sum_offsets_;  // in sums_, per layer: Σx, then Σx²
-  Arena gradients_;
+  Arena norm_gradients_, conv_gradients_;
   std::vector<NormOffsets> norm_offsets_;  // norm1 and norm2 of each layer, then the norm behind the block
   std::vector<ConvOffsets> conv_offsets_;  // per layer
 };

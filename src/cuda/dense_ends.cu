@@ -38,11 +38,10 @@ struct ThreadBlock {
   int bytes(int channels_per_group) const { return groups * rows * channels_per_group * sizeof(float); }
 };
 
-// Adds what the threads of a thread block summed for the channels of their group, in a fixed order, to part
-// kPart of the totals.
-template <int kPart, int kChannels>
-__device__ void add_over_rows(const float (&sums)[kChannels], int channels, float* shared,
-                              const Totals& totals) {
+// Adds what the threads of a thread block summed for the channels of their group, in a fixed order, to exact
+// sums.
+template <int kBits, int kChannels>
+__device__ void add_over_rows(const float (&sums)[kChannels], int channels, float* shared, double* to) {
   const int width = blockDim.x * kChannels;
   __syncthreads();
 #pragma unroll
@@ -51,11 +50,11 @@ __device__ void add_over_rows(const float (&sums)[kChannels], int channels, floa
   for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < channels; i += blockDim.x * blockDim.y) {
     float sum = 0;
     for (int y = 0; y < blockDim.y; ++y) sum += shared[y * width + i];
-    totals.add<kPart>(i, sum);
+    add_exactly<kBits>(to + i, sum);
   }
 }
 
-__global__ void copy_in_kernel(BlockBuffer buffer, const Bf16* input, int channels, Totals totals,
+__global__ void copy_in_kernel(BlockBuffer buffer, const Bf16* input, int channels, StatisticTotals totals,
                                int pixels) {
   extern __shared__ float shared[];
   const int channel = 2 * threadIdx.x;
@@ -67,9 +66,9 @@ __global__ void copy_in_kernel(BlockBuffer buffer, const Bf16* input, int channe
     sum[0] += low(pair), sum[1] += high(pair);
     squares[0] += low(pair) * low(pair), squares[1] += high(pair) * high(pair);
   }
-  if (totals.width() == 0) return;
-  add_over_rows<0>(sum, channels, shared, totals);
-  add_over_rows<1>(squares, channels, shared, totals);
+  if (totals.first == nullptr) return;
+  add_over_rows<kStatisticBits>(sum, channels, shared, totals.first);
+  add_over_rows<kStatisticBits>(squares, channels, shared, totals.second);
 }
 
 __global__ void copy_out_kernel(BlockBuffer buffer, const Bf16* gradient, NormReaders readers, int channels,
@@ -160,7 +159,7 @@ __global__ void pool_kernel(BlockBuffer buffer, Pool pool, Output* output, int w
 // backward pass, so it writes the gradient of all channels instead of adding to it.
 template <class Output>
 __global__ void pool_backward_kernel(BlockBuffer buffer, Pool pool, const Output* output_gradient,
-                                     Bf16* gradient, Totals totals, int windows) {
+                                     Bf16* gradient, GradientTotals totals, int windows) {
   extern __shared__ float shared[];
   const OctetNorm norm(pool.norm, pool.channels);
   const OctetMoments moments(pool.norm, pool.channels);
@@ -192,8 +191,8 @@ __global__ void pool_backward_kernel(BlockBuffer buffer, Pool pool, const Output
         store_as(gradient + at, pack_octet(out));
       }
   }
-  add_over_rows<0>(bias, pool.channels, shared, totals);
-  add_over_rows<1>(weight, pool.channels, shared, totals);
+  add_over_rows<kGradientBits>(bias, pool.channels, shared, totals.first);
+  add_over_rows<kGradientBits>(weight, pool.channels, shared, totals.second);
 }
 
 template <class Output>
@@ -209,24 +208,18 @@ void pool_backward_as(const BlockBuffer& buffer, const Pool& pool, const Output*
                       Bf16* gradient, NormGradient norm, cudaStream_t stream) {
   const ThreadBlock threads(divide_up(pool.channels, kOctet));
   const int windows = buffer.pixels() / (pool.window_height * pool.window_width);
-  const Totals totals{buffer.partial_sums, {{norm.bias, pool.channels}, {norm.weight, pool.channels}, {}}};
   pool_backward_kernel<<<threads.grid(windows), threads.size(), threads.bytes(kOctet), stream>>>(
-      buffer, pool, output_gradient, gradient, totals, windows);
+      buffer, pool, output_gradient, gradient, totals(norm), windows);
   check_launch("pool_backward");
-  add_partial_sums(totals, threads.grid(windows), stream);
 }
 
 }  // namespace
 
 void copy_in(const BlockBuffer& buffer, const Bf16* input, int channels, Sums sums, cudaStream_t stream) {
   const ThreadBlock threads(channels / 2);
-  const int grid = threads.grid(buffer.pixels()), summed = sums.x == nullptr ? 0 : channels;
-  const Totals totals{summed == 0 ? nullptr : buffer.partial_sums,
-                      {{sums.x, summed}, {sums.x_squared, summed}, {}}};
-  copy_in_kernel<<<grid, threads.size(), threads.bytes(2), stream>>>(buffer, input, channels, totals,
-                                                                     buffer.pixels());
+  copy_in_kernel<<<threads.grid(buffer.pixels()), threads.size(), threads.bytes(2), stream>>>(
+      buffer, input, channels, totals(sums), buffer.pixels());
   check_launch("copy_in");
-  add_partial_sums(totals, grid, stream);
 }
 
 void copy_out(const BlockBuffer& buffer, const Bf16* gradient, const NormReaders& readers, int channels,

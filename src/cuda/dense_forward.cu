@@ -50,7 +50,8 @@ struct Conv1Memory {
 };
 
 __global__ void __launch_bounds__(kConvolveThreads, 2)
-    forward_conv1_kernel(BlockBuffer buffer, Layer layer, Bf16* bottleneck, Totals totals, int pixels) {
+    forward_conv1_kernel(BlockBuffer buffer, Layer layer, Bf16* bottleneck, StatisticTotals totals,
+                         int pixels) {
   const Role role;
   const Conv1Memory memory(layer.channels);
   const int warps = blockDim.x / kWarp;
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kConvolveThreads, 2)
       }
     }
   }
-  add_channel_sums<0>(statistics, kBottleneck, reinterpret_cast<float*>(memory.weight.get()), totals);
+  add_channel_sums(statistics, kBottleneck, reinterpret_cast<float*>(memory.weight.get()), totals);
 }
 
 struct Conv2Memory {
@@ -101,8 +102,8 @@ struct Conv2Memory {
 };
 
 __global__ void __launch_bounds__(kConvolveThreads, 2)
-    forward_conv2_kernel(BlockBuffer buffer, Layer layer, const Bf16* bottleneck, Totals totals, Tile tile,
-                         int pixels) {
+    forward_conv2_kernel(BlockBuffer buffer, Layer layer, const Bf16* bottleneck, StatisticTotals totals,
+                         Tile tile, int pixels) {
   const Role role;
   const Conv2Memory memory(tile);
   memory.index.fill(tile);
@@ -126,35 +127,32 @@ __global__ void __launch_bounds__(kConvolveThreads, 2)
           add_to_statistics(pair, channel / kOctet, statistics);
         });
   }
-  add_channel_sums<0>(statistics, kGrowth, reinterpret_cast<float*>(memory.weight.get()), totals);
+  add_channel_sums(statistics, kGrowth, reinterpret_cast<float*>(memory.weight.get()), totals);
 }
 
 }  // namespace
 
 void forward_conv1(const BlockBuffer& buffer, const Layer& layer, Bf16* bottleneck, Sums sums,
                    cudaStream_t stream) {
-  const Totals totals{buffer.partial_sums, {{sums.x, kBottleneck}, {sums.x_squared, kBottleneck}, {}}};
   const int pixels = buffer.pixels(), bytes = Conv1Memory(layer.channels).layout.bytes();
   allow_shared_memory(forward_conv1_kernel, bytes);
   // Few pixels: small thread blocks, so that every multiprocessor gets one.
   const int warps = std::clamp(pixels / kWarpPixels / multiprocessors(), 2, kConvolveWarps);
   const int grid = std::min(divide_up(pixels, warps * kWarpPixels), 2 * multiprocessors());
-  forward_conv1_kernel<<<grid, warps * kWarp, bytes, stream>>>(buffer, layer, bottleneck, totals, pixels);
+  forward_conv1_kernel<<<grid, warps * kWarp, bytes, stream>>>(buffer, layer, bottleneck, totals(sums),
+                                                               pixels);
   check_launch("forward_conv1");
-  add_partial_sums(totals, grid, stream);
 }
 
 void forward_conv2(const BlockBuffer& buffer, const Layer& layer, const Bf16* bottleneck, Sums sums,
                    cudaStream_t stream) {
   const Tile tile = choose_tile(buffer, [](const Tile& t) { return Conv2Memory(t).layout.bytes(); });
-  const Totals totals{buffer.partial_sums, {{sums.x, kGrowth}, {sums.x_squared, kGrowth}, {}}};
   const int pixels = buffer.pixels(), bytes = Conv2Memory(tile).layout.bytes();
   allow_shared_memory(forward_conv2_kernel, bytes);
   const int grid = std::min(tile.count(pixels), 2 * multiprocessors());
-  forward_conv2_kernel<<<grid, kConvolveThreads, bytes, stream>>>(buffer, layer, bottleneck, totals, tile,
-                                                                  pixels);
+  forward_conv2_kernel<<<grid, kConvolveThreads, bytes, stream>>>(buffer, layer, bottleneck, totals(sums),
+                                                                  tile, pixels);
   check_launch("forward_conv2");
-  add_partial_sums(totals, grid, stream);
 }
 
 }  // namespace poem::cuda

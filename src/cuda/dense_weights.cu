@@ -67,9 +67,9 @@ __global__ void running_kernel(RunningList list, float pixels) {
   constexpr float kMomentum = 0.1f;
   const RunningStatistics& norm = list.norms[blockIdx.x];
   for (int i = threadIdx.x; i < norm.channels; i += blockDim.x) {
-    const float mean = norm.batch.x[i] / pixels;
-    const float variance =
-        fmaxf(norm.batch.x_squared[i] / pixels - mean * mean, 0.0f) * pixels / fmaxf(pixels - 1, 1);
+    const float mean = static_cast<float>(norm.batch.x[i]) / pixels,
+                mean_square = static_cast<float>(norm.batch.x_squared[i]) / pixels;
+    const float variance = fmaxf(mean_square - mean * mean, 0.0f) * pixels / fmaxf(pixels - 1, 1);
     norm.mean[i] += kMomentum * (mean - norm.mean[i]);
     norm.variance[i] += kMomentum * (variance - norm.variance[i]);
   }

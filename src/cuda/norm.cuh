@@ -15,12 +15,10 @@ struct Moments {
   float mean, inverse_deviation;
 };
 __device__ inline Moments moments(const Norm& norm, int channel) {
-  float mean = norm.first_moment[channel], variance = norm.second_moment[channel];
-  if (norm.count > 0) {
-    mean /= norm.count;
-    variance = fmaxf(variance / norm.count - mean * mean, 0.0f);
-  }
-  return {mean, rsqrtf(variance + kEpsilon)};
+  if (norm.count == 0) return {norm.mean[channel], rsqrtf(norm.variance[channel] + kEpsilon)};
+  const float mean = static_cast<float>(norm.sums.x[channel]) / norm.count,
+              mean_square = static_cast<float>(norm.sums.x_squared[channel]) / norm.count;
+  return {mean, rsqrtf(fmaxf(mean_square - mean * mean, 0.0f) + kEpsilon)};
 }
 
 struct Affine {
@@ -48,8 +46,8 @@ __device__ inline Correction correction(const NormReaders& readers, int channel)
 #pragma unroll 4
   for (int i = 0; i < readers.count; ++i) {
     const float factor = readers.weight[i][channel] * m.inverse_deviation / readers.statistics.count;
-    mean += factor * readers.bias_gradient[i][channel];
-    slope += factor * readers.weight_gradient[i][channel];
+    mean += factor * static_cast<float>(readers.bias_gradient[i][channel]);
+    slope += factor * static_cast<float>(readers.weight_gradient[i][channel]);
   }
   return {-slope * m.inverse_deviation, slope * m.inverse_deviation * m.mean - mean};
 }

@@ -1,74 +1,66 @@
-// What a kernel sums over all pixels: statistics of the batch and gradients of parameters, up to three
-// arrays.
+// Sums over all pixels, to which thread blocks add what they summed themselves: statistics of the batch, and
+// gradients of parameters.
 //
-//   const Totals totals{buffer.partial_sums, {{sums.x, channels}, {sums.x_squared, channels}, {}}};
-//   kernel<<<grid, threads, bytes, stream>>>(totals);  // each thread block: totals.add<0>(channel, its sum)
-//   add_partial_sums(totals, grid, stream);
+//   kernel<<<grid, threads, bytes, stream>>>(totals(sums));  // Σx and Σx² per channel
+//   totals.add(channel, first, second);                      // in a thread block, with its own sums
 //
-// Without `partial_sums`, thread blocks add to the arrays as they finish. This is fast, but the order of
-// the additions, and with it the rounding, differs from run to run. With it, each thread block writes its
-// sums to a row of its own, and add_partial_sums() adds the rows in a fixed order:
+// Thread blocks finish in a different order in every run, and floating-point sums depend on the order,
+// because every addition rounds. Exact sums do not: each thread block rounds its own sum to a multiple of a
+// small step, and multiples of one step are added in float64 without rounding:
 //
-//                       parts[0]            parts[1]     parts[2]
-//                    +-------------------+------------+------------+
-//    thread block 0  |                   |            |            |
-//    thread block 1  |                   |            |            |
-//         ...        |                   |            |            |
-//                    +-------------------+------------+------------+
+//               step   exact up to 2⁵³ steps   why the step is small enough
+//   statistics  2⁻²⁰   8.6·10⁹                 it changes a variance by 10⁻⁸, and BatchNorm adds 10⁻⁵ to that
+//   gradients   2⁻⁴⁰   8192                    float32 weights do not notice gradients of 10⁻¹²
+//
+// A larger total is as accurate, but the order may change its last bit in float64. It is used in float32,
+// which hides nearly all of these changes.
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
-
+#include "cuda/dense.h"
 #include "cuda/tensor_core.cuh"
 
 namespace poem::cuda {
 
+constexpr int kStatisticBits = 20, kGradientBits = 40;
+
+template <int kBits>
+__device__ void add_exactly(double* to, float sum) {
+  constexpr double kSteps = 1LL << kBits;  // per 1: a power of two, so that only rint() rounds
+  atomicAdd(to, rint(sum * kSteps) / kSteps);
+}
+
+// Two exact sums per channel.
+template <int kBits>
 struct Totals {
-  struct Part {
-    float* to;
-    int count;
-  };
-  float* partial_sums;
-  Part parts[3];
-  __host__ __device__ int width() const { return parts[0].count + parts[1].count + parts[2].count; }
-
-  // Adds to element `i` of part kPart. A thread block may do so once per element.
-  template <int kPart>
-  __device__ void add(int i, float value) const {
-    if (partial_sums == nullptr) {
-      atomicAdd(parts[kPart].to + i, value);
-      return;
-    }
-    row()[start<kPart>() + i] = value;
-  }
-  // The same for elements i and i + 1. i is even.
-  template <int kPart>
-  __device__ void add_pair(int i, float first, float second) const {
-#if __CUDA_ARCH__ >= 900
-    if (partial_sums == nullptr) {
-      asm volatile("red.global.add.v2.f32 [%0], {%1, %2};"
-                   :
-                   : "l"(parts[kPart].to + i), "f"(first), "f"(second)
-                   : "memory");
-      return;
-    }
-#endif
-    add<kPart>(i, first);
-    add<kPart>(i + 1, second);
-  }
-
- private:
-  __device__ float* row() const { return partial_sums + static_cast<int64_t>(blockIdx.x) * width(); }
-  template <int kPart>
-  __device__ int start() const {
-    int sum = 0;
-#pragma unroll
-    for (int i = 0; i < kPart; ++i) sum += parts[i].count;
-    return sum;
+  double *first, *second;
+  __device__ void add(int channel, float to_first, float to_second) const {
+    add_exactly<kBits>(first + channel, to_first);
+    add_exactly<kBits>(second + channel, to_second);
   }
 };
-void add_partial_sums(const Totals& totals, int thread_blocks, cudaStream_t stream);
+using StatisticTotals = Totals<kStatisticBits>;
+using GradientTotals = Totals<kGradientBits>;
+inline StatisticTotals totals(const Sums& sums) { return {sums.x, sums.x_squared}; }
+inline GradientTotals totals(const NormGradient& norm) { return {norm.bias, norm.weight}; }
+
+// Adds to elements i and i + 1 of a convolution's weights. i is even.
+__device__ inline void add_pair(const WeightGradient& gradient, int i, float first, float second) {
+  if (gradient.sums == nullptr) {
+    add_exactly<kGradientBits>(gradient.even + i / 2, first);
+    add_exactly<kGradientBits>(gradient.odd + i / 2, second);
+    return;
+  }
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};"
+               :
+               : "l"(gradient.sums + i), "f"(first), "f"(second)
+               : "memory");
+#else
+  atomicAdd(gradient.sums + i, first);
+  atomicAdd(gradient.sums + i + 1, second);
+#endif
+}
 
 // Two sums per channel, such as Σx and Σx², that a lane keeps over its pixels: for Role::channel(octet) and
 // for the channel after it.
@@ -77,11 +69,11 @@ struct ChannelSums {
   float first[kOctets][2] = {}, second[kOctets][2] = {};
 };
 
-// Adds the sums of a thread block's lanes and warps, in a fixed order, to the parts kPart and kPart + 1.
-// `scratch` is shared memory for 2 · warps · channels numbers that nobody else needs any more.
-template <int kPart, int kOctets>
+// Adds the sums of a thread block's lanes and warps, in a fixed order, to the totals. `scratch` is shared
+// memory for 2 · warps · channels numbers that nobody else needs any more.
+template <int kBits, int kOctets>
 __device__ void add_channel_sums(const ChannelSums<kOctets>& sums, int channels, float* scratch,
-                                 const Totals& totals) {
+                                 const Totals<kBits>& totals) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   __syncthreads();
 #pragma unroll
@@ -103,8 +95,7 @@ __device__ void add_channel_sums(const ChannelSums<kOctets>& sums, int channels,
       first += scratch[2 * w * channels + channel];
       second += scratch[(2 * w + 1) * channels + channel];
     }
-    totals.add<kPart>(channel, first);
-    totals.add<kPart + 1>(channel, second);
+    totals.add(channel, first, second);
   }
 }
 
