@@ -10,6 +10,7 @@
 #include "core/interrupts.h"
 #include "expect_error.h"
 #include "poem/random.h"
+#include "small_training.h"
 #include "temporary_folder.h"
 #include "train/finish.h"
 #include "train/trainer.h"
@@ -26,24 +27,10 @@ NetworkSpec small_network() {
   return spec;
 }
 
-Config small_config() {
-  Config config;
-  config.data.train = "world:train:96";
-  config.data.outliers = {"world:outliers:150"};
-  config.data.validation = 0.05;
-  config.network.name = "wideresnet";
-  config.network.depth = 10;
-  config.mining.pool = 120;
-  config.train.epochs = 2;
-  config.train.batch = config.train.outlier_batch = 40;
+Config averaging() {
+  Config config = small_training();
   config.train.average = 0.6;  // the warm-up is over after 13 steps
-  config.seed = 3;
   return config;
-}
-
-const TrainingData& small_data() {
-  static const TrainingData data = load_training_data(small_config());
-  return data;
 }
 
 // All parameters in a row, in float64.
@@ -169,14 +156,14 @@ TEST(TakeBatchNorm, LeavesOtherBuffersAlone) {
 
 // Stopped after every batch: each trainer trains one batch, and a fresh one takes over from the file.
 TEST(Average, FollowsTheWeightsOfEveryStepAcrossResumes) {
-  const Config config = small_config();
-  Trainer whole(config, small_data(), kCpu);
+  const Config config = averaging();
+  Trainer whole(config, small_training_data(), kCpu);
   std::vector<at::Tensor> weights = {flat(*whole.network())};
   while (!whole.done()) whole.run_epoch();
 
   std::optional<TensorFile> file;
   for (int64_t epoch = 0; epoch < config.train.epochs;) {
-    Trainer stopped(config, small_data(), kCpu);
+    Trainer stopped(config, small_training_data(), kCpu);
     if (file) stopped.load(*file);
     try {
       stopped.run_epoch([] { return true; });
@@ -190,7 +177,7 @@ TEST(Average, FollowsTheWeightsOfEveryStepAcrossResumes) {
   EXPECT_TRUE(
       at::allclose(flat(*whole.detector_network()), closed_form(weights, config.train.average), 1e-4, 1e-6));
 
-  Trainer resumed(config, small_data(), kCpu);
+  Trainer resumed(config, small_training_data(), kCpu);
   resumed.load(*file);
   const auto a = whole.detector_network(), b = resumed.detector_network();
   expect_same_bits(a->parameters(), b->parameters());
@@ -198,9 +185,9 @@ TEST(Average, FollowsTheWeightsOfEveryStepAcrossResumes) {
 }
 
 TEST(Average, TheDetectorHasItAndStatisticsOfItsOwn) {
-  Config config = small_config();
+  Config config = averaging();
   config.train.batch = config.train.outlier_batch = 100;  // one step per epoch, with all images
-  const TrainingData& data = small_data();
+  const TrainingData& data = small_training_data();
   Trainer trainer(config, data, kCpu);
   while (!trainer.done()) trainer.run_epoch();
   const Detector detector = make_detector(config, data, trainer);
@@ -213,10 +200,10 @@ TEST(Average, TheDetectorHasItAndStatisticsOfItsOwn) {
 }
 
 TEST(Average, ChangesNothingInTheTraining) {
-  Config config = small_config();
-  Trainer with(config, small_data(), kCpu);
+  Config config = averaging();
+  Trainer with(config, small_training_data(), kCpu);
   config.train.average = 0;
-  Trainer without(config, small_data(), kCpu);
+  Trainer without(config, small_training_data(), kCpu);
   EXPECT_EQ(without.detector_network(), without.network());
   while (!with.done()) {
     with.run_epoch();
@@ -239,7 +226,7 @@ TEST(Average, ChangesNothingInTheTraining) {
 }
 
 TEST(Average, ADamagedCountIsAnError) {
-  Trainer trainer(small_config(), small_data(), kCpu);
+  Trainer trainer(averaging(), small_training_data(), kCpu);
   TensorFile file = through_a_file(trainer);
   file.tensors["average_updates"].fill_(-10);
   expect_error([&] { trainer.load(file); }, {"average_updates", "-10", "train again"});

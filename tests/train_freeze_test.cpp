@@ -8,6 +8,7 @@
 #include "expect_error.h"
 #include "net/weights.h"
 #include "poem/random.h"
+#include "small_training.h"
 #include "temporary_folder.h"
 #include "train/finish.h"
 #include "train/memory.h"
@@ -19,26 +20,13 @@ namespace {
 
 const c10::Device kCpu(c10::kCPU);
 
-Config small_config(const std::string& weights) {
-  Config config;
-  config.data.train = "world:train:96";
-  config.data.outliers = {"world:outliers:150"};
-  config.data.validation = 0.05;
+Config frozen_training(const std::string& weights) {
+  Config config = small_training();
   config.network.name = "densenet";
-  config.network.depth = 10;
   config.network.growth = 4;
-  config.mining.pool = 120;
-  config.train.epochs = 2;
-  config.train.batch = config.train.outlier_batch = 40;
   config.weights = weights;
   config.train.freeze = Freeze::kBackbone;
-  config.seed = 3;
   return config;
-}
-
-const TrainingData& small_data() {
-  static const TrainingData data = load_training_data(small_config(""));
-  return data;
 }
 
 std::map<std::string, at::Tensor> tensors_of(const Network& network) {
@@ -53,9 +41,9 @@ class FreezeTest : public testing::Test {
  protected:
   FreezeTest() : path_(folder_ / "weights.safetensors") {
     const at::NoGradGuard no_grad;
-    const Config config = small_config("");
+    const Config config = frozen_training("");
     const auto network =
-        make_network(network_spec(config, *make_objective(config.objective), small_data().id), 77);
+        make_network(network_spec(config, *make_objective(config.objective), small_training_data().id), 77);
     for (const auto& [name, buffer] : network->buffers()) at::Tensor(buffer).add_(0.25);
     TensorFile file;
     store_weights(*network, "", file);
@@ -73,9 +61,9 @@ class FreezeTest : public testing::Test {
 
 TEST_F(FreezeTest, WeightsAndStatisticsKeepTheirBits) {
   for (const double average : {0.0, 0.6}) {
-    Config config = small_config(path_);
+    Config config = frozen_training(path_);
     config.train.average = average;
-    Trainer trainer(config, small_data(), kCpu);
+    Trainer trainer(config, small_training_data(), kCpu);
     trainer.start_from(path_);
     while (!trainer.done()) trainer.run_epoch();
     expect_frozen(*trainer.network());
@@ -84,9 +72,9 @@ TEST_F(FreezeTest, WeightsAndStatisticsKeepTheirBits) {
 }
 
 TEST_F(FreezeTest, WithoutItImportedWeightsAndStatisticsAreTrained) {
-  Config config = small_config(path_);
+  Config config = frozen_training(path_);
   config.train.freeze = Freeze::kNothing;
-  Trainer trainer(config, small_data(), kCpu);
+  Trainer trainer(config, small_training_data(), kCpu);
   trainer.start_from(path_);
   for (const auto& [name, tensor] : read_safetensors(path_).tensors)
     EXPECT_TRUE(tensors_of(*trainer.network()).at(name).equal(tensor)) << name;
@@ -98,21 +86,21 @@ TEST_F(FreezeTest, WithoutItImportedWeightsAndStatisticsAreTrained) {
 // Stopped after every batch: each trainer trains one batch, and a fresh one, whose file of weights is gone,
 // takes over.
 TEST_F(FreezeTest, ResumesToTheSameBits) {
-  Config config = small_config(path_);
+  Config config = frozen_training(path_);
   config.train.average = 0.6;
   config.train.epochs = 1;
-  Trainer whole(config, small_data(), kCpu);
+  Trainer whole(config, small_training_data(), kCpu);
   whole.start_from(path_);
   whole.run_epoch();
   TensorFile state;
   {
-    Trainer first(config, small_data(), kCpu);
+    Trainer first(config, small_training_data(), kCpu);
     first.start_from(path_);
     EXPECT_THROW(first.run_epoch([] { return true; }), Interrupted);
     first.store(state);
     write_safetensors(folder_ / "state", state);
   }
-  Trainer resumed(config, small_data(), kCpu);
+  Trainer resumed(config, small_training_data(), kCpu);
   resumed.load(read_safetensors(folder_ / "state"));
   resumed.run_epoch();
   const auto expected = tensors_of(*whole.detector_network()), got = tensors_of(*resumed.detector_network());
@@ -161,12 +149,12 @@ TEST_F(FreezeTest, AFrozenBackboneIsInEvalMode) {
 
 // No gradients, so no layer's output needs to be kept.
 TEST_F(FreezeTest, AStepTakesLessMemory) {
-  const Config frozen = small_config(path_);
+  const Config frozen = frozen_training(path_);
   Config free = frozen;
   free.train.freeze = Freeze::kNothing;
   const auto bytes = [&](const Config& config) {
-    const auto network =
-        training_network(config, network_spec(config, *make_objective(config.objective), small_data().id));
+    const auto network = training_network(
+        config, network_spec(config, *make_objective(config.objective), small_training_data().id));
     return peak_bytes([&] {
       network->logits(network->features(at::zeros({8, 3, 32, 32}))).sum().backward();
     });

@@ -24,7 +24,7 @@ const c10::Device kCpu(c10::kCPU);
 Config base(const std::vector<std::string>& assignments) {
   TemporaryFolder folder;
   write_file(folder / "c.yaml", R"(
-data: {train: "world:train:80", outliers: "world:outliers:120", validation: 0.1}
+data: {train: "world:train:80", outliers: "world:outliers:120", size: 12, validation: 0.1}
 network: {name: wideresnet, depth: 10}
 mining: {pool: 100}
 train: {epochs: 2, batch: 32, outlier_batch: 32, learning_rate: 0.02}

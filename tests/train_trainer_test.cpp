@@ -14,6 +14,7 @@
 #include "images/pool.h"
 #include "poem/evaluate.h"
 #include "release_interrupts.h"
+#include "small_training.h"
 #include "temporary_folder.h"
 #include "train/epoch_report.h"
 
@@ -23,23 +24,10 @@ namespace {
 const c10::Device kCpu(c10::kCPU);
 
 Config image_config() {
-  Config config;
-  config.data.train = "world:train:96";
-  config.data.outliers = {"world:outliers:150"};
-  config.data.validation = 0.05;
-  config.network.name = "wideresnet";
-  config.network.depth = 10;
-  config.mining.pool = 120;
+  Config config = small_training();
   config.train.epochs = 3;
-  config.train.batch = config.train.outlier_batch = 40;
   config.queue.epochs = 2;
-  config.seed = 3;
   return config;
-}
-
-const TrainingData& image_data() {
-  static const TrainingData data = load_training_data(image_config());
-  return data;
 }
 
 // Points instead of images, for what needs many steps.
@@ -131,7 +119,7 @@ TEST(Trainer, TellsTheSharesOfSeveralSources) {
   EXPECT_EQ(json["sources"][1]["name"], "world:digits:90");
   EXPECT_EQ(diagnostics_from(json).sources[1].mined, mining.sources[1].mined);
   EXPECT_NE(figures_text(training.reports[0]).find("mined from world:outliers:150 "), std::string::npos);
-  const Training one(image_config(), image_data());
+  const Training one(image_config(), small_training_data());
   EXPECT_FALSE(to_json(*one.reports[0].mining).contains("sources"));
 }
 
@@ -159,10 +147,10 @@ TEST(Trainer, RandomOutliersDoNotDrawAWholeWorld) {
 TEST(Trainer, TheSameConfigGivesTheSameBits) {
   Config config = image_config();
   config.train.epochs = 2;
-  const Training a(config, image_data()), b(config, image_data());
+  const Training a(config, small_training_data()), b(config, small_training_data());
   expect_same_bits(state(a.trainer), state(b.trainer));
   config.seed = 4;
-  const Training other(config, image_data());
+  const Training other(config, small_training_data());
   EXPECT_FALSE(state(a.trainer)
                    .tensor("network.linear.weight")
                    .equal(state(other.trainer).tensor("network.linear.weight")));
@@ -213,10 +201,10 @@ INSTANTIATE_TEST_SUITE_P(Queues, StoppedQueue,
 // The signal comes with the last batch of an epoch, whose features would take minutes to be queued.
 TEST(Trainer, ASignalBehindTheLastBatchEndsTheEpochThere) {
   const Config config = image_config();
-  Trainer whole(config, image_data(), kCpu);
+  Trainer whole(config, small_training_data(), kCpu);
   const std::vector<nlohmann::json> expected = train(whole);
 
-  Trainer cut(config, image_data(), kCpu);
+  Trainer cut(config, small_training_data(), kCpu);
   int batches = 0;
   catch_interrupts();
   EXPECT_THROW(cut.run_epoch([&] {
@@ -226,7 +214,7 @@ TEST(Trainer, ASignalBehindTheLastBatchEndsTheEpochThere) {
                Interrupted);
   release_interrupts();
   EXPECT_EQ(batches, 3);
-  Trainer resumed(config, image_data(), kCpu);
+  Trainer resumed(config, small_training_data(), kCpu);
   resumed.load(state(cut));
   EXPECT_EQ(resumed.epoch(), 0);
   EXPECT_EQ(resumed.begun(), 1);
@@ -250,7 +238,7 @@ TEST(Trainer, BatchNormSeesIdImagesAndOutliersTogether) {
   Config config = image_config();
   config.train.epochs = 1;
   config.train.batch = config.train.outlier_batch = 100;  // one step with all images
-  const TrainingData& data = image_data();
+  const TrainingData& data = small_training_data();
   const Training run(config, data);
   const std::vector<Crop> id = id_crops(data, config.seed, 0), &mined = run.mined.front();
   ASSERT_EQ(mined.size(), id.size());
@@ -402,7 +390,7 @@ TEST(Trainer, PoemSolvesTheTwoDimensionalWorld) {
 TEST(Trainer, Bf16WithoutAGpuIsAnError) {
   Config config = image_config();
   config.train.precision = Precision::kBf16;
-  expect_error([&] { Trainer(config, image_data(), kCpu); }, {"train.precision", "float32"});
+  expect_error([&] { Trainer(config, small_training_data(), kCpu); }, {"train.precision", "float32"});
 }
 
 }  // namespace
