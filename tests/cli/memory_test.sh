@@ -78,6 +78,7 @@ expect_error wide.safetensors "has no tensor 'stem.weight'" -- info wide.safeten
 expect_error flat.safetensors "tensor 'hidden1.weight' has shape" "1000000" -- info flat.safetensors
 
 # 3.2 GB for two threads, of which less is left.
+poem() { "$program" --threads 2 "$@"; }
 ulimit -v 3000000
 mkdir wide && mv wide.png wide/1.png
 expect_error wide/1.png "16384×16384 pixels" "2 threads need 3072 MiB of memory" -- info wide --size 8

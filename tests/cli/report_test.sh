@@ -34,7 +34,7 @@ expect_ok report run other --out both.html
 expect_words both.html "2 runs compared" "ean FPR95: " mining.miner thompson random
 
 # Cut short: by Ctrl-C, by what is missing, by damage. The page says so.
-"$program" --threads 2 train image.yaml --out cut --set train.epochs=100000 >"$logs/out" 2>"$logs/err" &
+"$program" --threads 1 train image.yaml --out cut --set train.epochs=100000 >"$logs/out" 2>"$logs/err" &
 child=$!
 for ((i = 0; i < 3000; ++i)); do [ ! -e cut/metrics.jsonl ] || break; sleep 0.01; done
 expect_ok report cut --out going.html # while it goes on

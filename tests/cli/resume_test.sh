@@ -1,5 +1,6 @@
 # Killed or interrupted at any moment, a run resumes to the very bytes of one that was left alone.
 source "$(dirname "$0")/common.sh"
+poem() { "$program" --threads 2 "$@"; } # the bytes must be the same with several threads, too
 seed=${POEM_TEST_SEED:-$RANDOM}
 echo "moments drawn with POEM_TEST_SEED=$seed"
 RANDOM=$seed

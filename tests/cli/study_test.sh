@@ -1,6 +1,5 @@
 # poem study: tables, what is kept, what runs again, and what is refused before the first training.
 source "$(dirname "$0")/common.sh"
-poem() { "$program" --threads 1 "$@"; } # bits depend on the number of threads, which --jobs would share out
 write_flat_config flat.yaml
 sed -i 's/ood: .*/ood: [ring=world2d:ood:50, other=world2d:ood:40:3]/' flat.yaml
 

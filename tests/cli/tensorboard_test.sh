@@ -37,7 +37,7 @@ check run >/dev/null
 
 # Killed in the middle: each epoch once.
 write_image_config image.yaml
-"$program" --threads 2 train image.yaml --out killed >/dev/null 2>&1 &
+"$program" --threads 1 train image.yaml --out killed >/dev/null 2>&1 &
 child=$!
 while [ "$(cat killed/metrics.jsonl 2>/dev/null | wc -l)" -lt 2 ] && kill -0 "$child" 2>/dev/null; do sleep 0.01; done
 kill -9 "$child" 2>/dev/null || true

@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 show() {
   code=0
   env -u NO_COLOR -u LC_ALL -u LC_CTYPE PYTHONCOERCECLOCALE=0 PYTHONUTF8=1 LANG=C.UTF-8 TERM=xterm $environment \
-    python3 "$sources/tests/cli/terminal.py" $terminal -- "$program" --threads 2 "$@" >"$logs/out" 2>"$logs/err" ||
+    python3 "$sources/tests/cli/terminal.py" $terminal -- "$program" --threads 1 "$@" >"$logs/out" 2>"$logs/err" ||
     code=$?
 }
 environment= terminal= # words of `env` and of terminal.py

@@ -199,9 +199,9 @@ expect_error damaged/config.yaml "format 2" -- info damaged
 
 # Other threads than the run had may change bits: a warning.
 code=0
-"$program" --threads 1 --quiet train --resume run >"$logs/out" 2>"$logs/err" || code=$?
+"$program" --threads 2 --quiet train --resume run >"$logs/out" 2>"$logs/err" || code=$?
 expect_same $code 0
-expect_words "$logs/err" "threads 1" "at 2" "to the bit"
+expect_words "$logs/err" "threads 2" "at 1" "to the bit"
 
 # Another objective than the config's leaves its weight and score in place: a warning, unless they are given too.
 printf 'objective: {beta: 0.01}\n' | cat flat.yaml - >weighted.yaml
