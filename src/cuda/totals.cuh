@@ -26,8 +26,8 @@ constexpr int kStatisticBits = 20, kGradientBits = 40;
 
 template <int kBits>
 __device__ void add_exactly(double* to, float sum) {
-  constexpr double kSteps = 1LL << kBits;  // per 1: a power of two, so that only rint() rounds
-  atomicAdd(to, rint(sum * kSteps) / kSteps);
+  constexpr float kSteps = 1LL << kBits;  // per 1: a power of two, so that only rintf() rounds
+  atomicAdd(to, static_cast<double>(rintf(sum * kSteps) / kSteps));
 }
 
 // Two exact sums per channel.
