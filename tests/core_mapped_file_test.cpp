@@ -98,6 +98,7 @@ TEST(MappedPages, AChangedFileIsAnError) {
   read_ahead({all});
   write_file(folder / "a", "another file");  // under the same name; the mapped one is as it was
   read_ahead({all});
+  check_mapped_files();
   const MappedFile other(folder / "b");
   ASSERT_EQ(::truncate((folder / "b").c_str(), 100), 0);
   expect_error(
@@ -105,6 +106,7 @@ TEST(MappedPages, AChangedFileIsAnError) {
         read_ahead({{other.data(), other.data() + other.size()}});
       },
       {"/b", "was changed while poem was reading it"});
+  expect_error(check_mapped_files, {"/b", "was changed while poem was reading it"});
   read_ahead({all});
 }
 

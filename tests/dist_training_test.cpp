@@ -12,6 +12,7 @@
 #include "mining/mine.h"
 #include "team_threads.h"
 #include "temporary_folder.h"
+#include "train/agreement.h"
 #include "train/trainer.h"
 
 namespace poem {
@@ -37,7 +38,7 @@ queue: {epochs: 2}
                    assignments);
 }
 
-// 35 images in batches of 16: the last has 3, with its outliers 4, so that one of four ranks may have none.
+// 35 images in batches of 16: the last has 3, with its outliers 4, one for each of four ranks.
 Config images(const std::vector<std::string>& assignments = {}) {
   return config_of(R"(
 data: {train: "world:train:39", outliers: "world:outliers:90", size: 12, validation: 0.1}
@@ -173,6 +174,33 @@ TEST(Ranks, WithLocalStatisticsAgree) {
   EXPECT_GT(relative_difference(alone.epochs[0].tensor("network.stem.weight"),
                                 team[0].epochs[0].tensor("network.stem.weight")),
             1e-4);
+}
+
+// 33 images in batches of 16: the last has 1.
+TEST(Ranks, MayHaveNoImageOfABatch) {
+  for (const char* network : {"wideresnet", "densenet"}) {
+    const Config config = images({std::string("network.name=") + network, "data.train=world:train:37",
+                                  "objective.name=cross_entropy", "mining.miner=none", "score=msp"});
+    const Trained alone = train(config, Team());
+    const std::vector<Trained> team = train_as_team(config, 3);
+    expect_close(alone.epochs[0], team[0].epochs[0], 5e-2, network);
+    for (const Trained& rank : team) expect_same_state(rank, team[0], network);
+  }
+}
+
+TEST(Ranks, CompareEveryImageOfASmallSet) {
+  for (const bool differs : {false, true}) {
+    as_team(2, [&](const Team& team) {
+      const Config config = images();
+      TrainingData data = load_training_data(config);
+      if (differs && team.rank() == 1) data.id.pixels[17].fill_(7);
+      const Trainer trainer(config, data, kCpu, team);
+      if (differs)
+        expect_error([&] { check_agreement(trainer, data); }, {"rank 1", "checksum of ID images"});
+      else
+        check_agreement(trainer, data);
+    });
+  }
 }
 
 TEST(Ranks, AreNotMoreThanTheImagesOfAStep) {

@@ -151,6 +151,12 @@ void read_ahead(const std::vector<Span>& spans) {
   }
 }
 
+void check_mapped_files() {
+  const std::lock_guard<std::mutex> lock(changing_mappings);
+  for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next)
+    if (entry->begin != nullptr) check_unchanged(*entry);
+}
+
 void let_go(Span span) {
   for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next) {
     if (!entry->overlaps(span)) continue;

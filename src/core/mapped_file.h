@@ -45,6 +45,9 @@ struct Span {  // of memory
 // of the files was changed since it was mapped. Memory that is not mapped from a file is left alone.
 void read_ahead(const std::vector<Span>& spans);
 
+// Throws an Error if any file was changed since it was mapped.
+void check_mapped_files();
+
 // Gives the pages of mapped files back to the system, which keeps them while it has room.
 void let_go(Span span);
 

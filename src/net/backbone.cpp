@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dist/batch_norm.h"
 #include "net/weights.h"
 #include "poem/error.h"
 #include "poem/random.h"
@@ -50,7 +51,9 @@ at::Tensor Backbone::features(const at::Tensor& images) {
                 fmt::format("images of shape {} do not fit a network of {} channels",
                             fmt::join(images.sizes(), "×"), spec_.channels),
                 "give n×channels×height×width");
-  if (images.size(0) == 0)
+  // Statistics of all ranks wait for this rank, even if it has no row of the batch.
+  const bool awaited = training_ && GlobalBatchNorm::team() != nullptr;
+  if (images.size(0) == 0 && !awaited)
     return at::empty({0, feature_count()}, linear_.weight.options().requires_grad(false));
   // Without gradients a frozen backbone runs as in inference, which is faster. A score that needs the
   // gradient of the pixels takes it in eval mode.

@@ -16,7 +16,10 @@ struct Conv {  // without bias: a BatchNorm always follows
   int64_t stride = 1;
   int64_t padding = 0;
 
-  at::Tensor operator()(const at::Tensor& x) const { return at::conv2d(x, weight, {}, stride, padding); }
+  // For no images LibTorch wants weights in the usual order.
+  at::Tensor operator()(const at::Tensor& x) const {
+    return at::conv2d(x, x.size(0) > 0 ? weight : weight.contiguous(), {}, stride, padding);
+  }
 };
 
 struct BatchNorm {

@@ -17,10 +17,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A checksum of a few images of a set, spread over all of it.
+// A checksum of all images of a small set, and of some of a large one, spread over all of it.
 template <class Images>
 std::string sample_checksum(const Images& images, const Augmentation& augmentation) {
-  constexpr int64_t kMost = 16;
+  constexpr int64_t kMost = 1024;
   std::vector<Crop> crops;
   for (int64_t i = 0; i < std::min(kMost, images.size()); ++i)
     crops.push_back({i * images.size() / std::min(kMost, images.size()), 0});
@@ -31,10 +31,13 @@ std::string sample_checksum(const Images& images, const Augmentation& augmentati
       "{:08x}", ::crc32(0, static_cast<const Bytef*>(pixels.data_ptr()), static_cast<uInt>(pixels.nbytes())));
 }
 
-std::string checksum_of(const at::Tensor& labels) {
-  const at::Tensor values = labels.contiguous();
-  return fmt::format(
-      "{:08x}", ::crc32(0, static_cast<const Bytef*>(values.data_ptr()), static_cast<uInt>(values.nbytes())));
+std::string checksum_of(const Network::Named& tensors) {
+  uLong sum = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor values = tensor.detach().cpu().contiguous();
+    sum = ::crc32(sum, static_cast<const Bytef*>(values.data_ptr()), static_cast<uInt>(values.nbytes()));
+  }
+  return fmt::format("{:08x}", sum);
 }
 
 // What must be the same, under the name by which a message calls it.
@@ -45,10 +48,12 @@ ordered_json facts(const Trainer& trainer, const TrainingData& data) {
   config.data.folder.clear();  // each machine may have the data in another place
   for (const Key& key : keys(config)) facts[key.name] = value_text(key);
   facts["number of images"] = data_sizes(data);
-  facts["checksum of labels"] = checksum_of(data.id.labels);
+  facts["checksum of labels"] = checksum_of({{"labels", data.id.labels}});
   facts["checksum of ID images"] = sample_checksum(data.id, data.id_cut);
   facts["checksum of outliers"] = sample_checksum(data.outliers, data.outlier_cut);
   facts["epochs begun"] = trainer.begun();
+  // New weights are copied from rank 0; those of a resumed run come from each machine's own files.
+  if (trainer.begun() > 0) facts["checksum of weights"] = checksum_of(trainer.network()->parameters());
   return facts;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/interrupts.h"
 #include "core/json_text.h"
+#include "core/mapped_file.h"
 #include "core/progress.h"
 #include "dist/batch_norm.h"
 #include "images/pool.h"
@@ -194,6 +195,7 @@ void Trainer::train(const std::vector<Crop>& id, const std::function<bool()>& st
     if (team_.any(stop())) break;
     forecast_.add_step(work_left());
   }
+  check_mapped_files();  // what was just learnt from them
   if (!global) average_over(team_, batch_norm_statistics(*network_));
   if (!step_.finite()) {
     throw Error(
