@@ -44,6 +44,13 @@ TEST(Place, ReadsWhatStartersSay) {
   EXPECT_EQ(torchrun.local_size, 4);
   EXPECT_EQ(torchrun.address, "node7");
   EXPECT_EQ(torchrun.port, 1234);
+  EXPECT_FALSE(torchrun.agent);
+  const Place restarted = place({{"RANK", "0"},
+                                 {"WORLD_SIZE", "2"},
+                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                 {"TORCHELASTIC_RESTART_COUNT", "3"}});
+  EXPECT_TRUE(restarted.agent);
+  EXPECT_EQ(restarted.attempt, 3);
 
   const Variables mpi = {{"OMPI_COMM_WORLD_RANK", "1"},
                          {"OMPI_COMM_WORLD_SIZE", "2"},
@@ -66,6 +73,13 @@ TEST(Place, ReadsWhatStartersSay) {
   EXPECT_EQ(slurm.size, 5);
   EXPECT_EQ(slurm.local_size, 2);
   EXPECT_EQ(slurm.address, "gpu07");
+}
+
+TEST(Place, FindsRanksThatShareAGpu) {
+  using Groups = std::vector<std::vector<int>>;
+  EXPECT_EQ(sharers({"a 1", "a 2", "b 1", "b 2"}), Groups());
+  EXPECT_EQ(sharers({"a 1", "a 1"}), Groups({{0, 1}}));
+  EXPECT_EQ(sharers({"a 1", "a 2", "a 1", "b 1", "a 2", "a 1"}), Groups({{0, 2, 5}, {1, 4}}));
 }
 
 TEST(Place, RefusesImpossibleValues) {

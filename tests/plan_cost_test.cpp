@@ -63,6 +63,32 @@ TEST(EpochCosts, OfManyDevicesShareTheWorkAndPayForMessages) {
   EXPECT_DOUBLE_EQ(phases.back().seconds(), 2.5 + 50.32 + 5 + 3 + 0.3 + 0.144);
 }
 
+// Two layers of 5 channels in all: two sums per channel, forward and backward, in 4 messages per step.
+TEST(EpochCosts, CountTheStatisticsOfBatchNorm) {
+  Workload work = small_work();
+  Machine machine = round_machine();
+  machine.link_latency = 0.001;
+  const double before = epoch_costs(work, machine, 4)[2].messages;
+  work.norms = 2;
+  work.norm_channels = 5;
+  const double ring = 2 * 3 / 4.0, steps = 10, hops = 2 * 2;
+  EXPECT_DOUBLE_EQ(epoch_costs(work, machine, 4)[2].messages - before,
+                   steps * (ring * 4 * 8 * 5 / 1000 + 4 * hops * 0.001));
+}
+
+TEST(Workload, HasTheStatisticsOfGlobalBatchNorm) {
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  const std::shared_ptr<Network> network = make_network(spec, 1);
+  Config config;
+  // norm1 and norm2 of three blocks (16 + 16, 16 + 32, 32 + 64), and the last one
+  EXPECT_EQ(workload_of(config, *network, 100).norms, 7);
+  EXPECT_EQ(workload_of(config, *network, 100).norm_channels, 16 + 16 + 16 + 32 + 32 + 64 + 64);
+  config.train.batch_norm = BatchStatistics::kLocal;
+  EXPECT_EQ(workload_of(config, *network, 100).norms, 0);
+}
+
 TEST(EpochCosts, NameTheDiskThatIsTooSlow) {
   Machine machine = round_machine();
   machine.disk = 100;

@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/launched.h"
 #include "core/file.h"
-#include "core/interrupts.h"
 #include "plan/measure.h"
 #include "poem/config.h"
-#include "poem/runtime.h"
 
 namespace poem {
 namespace {
@@ -14,15 +13,17 @@ namespace {
 struct Options {
   std::string config, out = "machine.json", disk = ".";
   std::vector<std::string> set;
+  int timeout = kTimeout;
 };
 
-void run(const Options& options, const CommonOptions& common) {
-  catch_interrupts();
-  const Machine machine = measure_machine(read_config(options.config, options.set, "--set"),
-                                          pick_device(common.device), options.disk);
+void run(const Options& options, at::Device device, const Team& team) {
+  const Config config = read_config(options.config, options.set, "--set");
+  const Machine machine = measure_machine(config, device, options.disk, team);
+  if (!team.first()) return;
   const std::string text = to_json_text(machine);
   write_file(options.out, text);
-  fmt::print("{}now: poem plan {} --machine {}\n", text, options.config, options.out);
+  const std::string devices = team.size() > 1 ? fmt::format(" --gpus {}", team.size()) : "";
+  fmt::print("{}now: poem plan {} --machine {}{}\n", text, options.config, options.out, devices);
 }
 
 }  // namespace
@@ -36,12 +37,18 @@ void add_bench(CLI::App& app, const CommonOptions& common) {
   command->add_option("--disk", options->disk, "Folder on the disk to measure; takes 256 MiB for a moment")
       ->capture_default_str()
       ->type_name("DIR");
+  add_timeout(*command, options->timeout);
   add_set(*command, options->set);
   command->footer(
       "It trains on random pixels: the config's data is not read.\n"
-      "Example:\n"
-      "  poem bench configs/cifar10.yaml --out machine.json");
-  command->callback([options, &common] { run(*options, common); });
+      "Started on several processes, it also measures the links between them.\n"
+      "Examples:\n"
+      "  poem bench configs/cifar10.yaml --out machine.json\n"
+      "  poem launch --nproc 8 bench configs/cifar10.yaml --out machine.json");
+  command->callback([options, &common] {
+    in_team(common, options->timeout,
+            [&](at::Device device, const Team& team) { run(*options, device, team); });
+  });
 }
 
 }  // namespace poem

@@ -1,14 +1,21 @@
-// poem launch: starts several processes of poem on this machine, which train together.
+// poem launch: starts several processes of poem on this machine, which work together.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <set>
+#include <sstream>
+#include <utility>
 
 #include "cli/commands.h"
+#include "cli/launched.h"
 #include "cli/numbers.h"
 #include "core/interrupts.h"
 #include "core/runtime.h"
@@ -45,33 +52,83 @@ std::vector<std::string> command_of(const CommonOptions& common, size_t processe
   return command;
 }
 
+// What made ranks fail, as they tell it through a pipe. A fault that all have in common is printed once; if
+// there are several, each with its ranks.
+class Faults {
+ public:
+  Faults() {
+    if (::pipe(ends_) != 0)
+      throw Error("launch", fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+    ::fcntl(ends_[0], F_SETFD, FD_CLOEXEC);
+  }
+  ~Faults() {
+    print();
+    ::close(ends_[0]);
+  }
+  Faults(const Faults&) = delete;
+  Faults& operator=(const Faults&) = delete;
+
+  std::string variable() const { return fmt::format("{}={}", kFaults, ends_[1]); }
+
+  // Once all processes have ended. Whether there were any.
+  bool print() {
+    if (ends_[1] < 0) return false;
+    ::close(std::exchange(ends_[1], -1));
+    const auto faults = read();
+    for (const auto& [message, ranks] : faults) {
+      const std::string who = faults.size() == 1 ? ""
+                                                 : fmt::format("rank{} {}: ", ranks.size() > 1 ? "s" : "",
+                                                               fmt::join(ranks, ", "));
+      print_fault(who + message);
+    }
+    return !faults.empty();
+  }
+
+ private:
+  // The ranks of every message.
+  std::vector<std::pair<std::string, std::set<int>>> read() const {
+    std::string text;
+    char part[4096];
+    for (ssize_t size; (size = ::read(ends_[0], part, sizeof part)) > 0;)
+      text.append(part, static_cast<size_t>(size));
+    std::vector<std::pair<std::string, std::set<int>>> faults;
+    std::istringstream lines(text);
+    std::string message;
+    for (int rank; lines >> rank && std::getline(lines.ignore(), message);) {
+      auto known =
+          std::find_if(faults.begin(), faults.end(), [&](const auto& f) { return f.first == message; });
+      if (known == faults.end()) known = faults.insert(known, {message, {}});
+      known->second.insert(rank);
+    }
+    return faults;
+  }
+
+  int ends_[2] = {-1, -1};
+};
+
 // Ends all processes soon after the first that failed, and returns that one's exit code.
 int watch(Children& children) {
   constexpr int kSeconds = 15;  // time for the others to notice by themselves
   int code = 0, seconds = 0;
-  bool said = false;
   while (children.running() > 0) {
     const Children::Ended ended = children.wait([&] {
       if (code != 0 && ++seconds == kSeconds) children.signal_all(SIGKILL);
     });
     if (ended.code != 0 && code == 0) code = ended.code;
-    said = said || (ended.code > 0 && ended.code < 128);
   }
-  if (code > 128 && !said)
-    throw Error("launch", fmt::format("a process was ended by signal {}", code - 128),
-                "see the system's log");
   return code;
 }
 
 void launch(size_t processes, int port, const CommonOptions& common,
             const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments[0] != "train") {
+  if (arguments.empty() || (arguments[0] != "train" && arguments[0] != "bench")) {
     throw Error("launch", arguments.empty() ? "needs a command" : "cannot start '" + arguments[0] + "'",
-                "poem launch --nproc 2 train CONFIG; only train works on several processes");
+                "poem launch --nproc 2 train CONFIG; only train and bench work on several processes");
   }
   catch_interrupts();
   const std::vector<std::string> command = command_of(common, processes, arguments);
   const int meeting = port > 0 ? port : free_port();
+  Faults faults;  // outlives the children
   Children children;
   for (size_t rank = 0; rank < processes; ++rank) {
     children.start(rank, command, "",
@@ -79,9 +136,14 @@ void launch(size_t processes, int port, const CommonOptions& common,
                     fmt::format("LOCAL_RANK={}", rank), fmt::format("LOCAL_WORLD_SIZE={}", processes),
                     "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", meeting),
                     // poem says what goes wrong; c10d need not.
-                    "GLOG_minloglevel=3", "TORCH_CPP_LOG_LEVEL=FATAL"});
+                    "GLOG_minloglevel=3", "TORCH_CPP_LOG_LEVEL=FATAL", faults.variable()});
   }
-  if (const int code = watch(children); code != 0) throw Ended{code};
+  const int code = watch(children);
+  const bool said = faults.print();
+  if (code > 128 && !said)
+    throw Error("launch", fmt::format("a process was ended by signal {}", code - 128),
+                "see the system's log");
+  if (code != 0) throw Ended{code};
 }
 
 }  // namespace
@@ -92,7 +154,7 @@ void add_launch(CLI::App& app, const CommonOptions& common) {
     int port = 0;
   };
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("launch", "Train on several processes of this machine");
+  auto* command = app.add_subcommand("launch", "Train, or measure, on several processes of this machine");
   command->add_option("--nproc", options->processes, "Number of processes")
       ->check(whole(1, 1024))
       ->capture_default_str()
@@ -105,7 +167,8 @@ void add_launch(CLI::App& app, const CommonOptions& common) {
       "What follows the options is the command. Each process gets its share of the cores.\n"
       "Examples:\n"
       "  poem launch --nproc 2 train configs/demo.yaml --out runs/two\n"
-      "  poem launch --nproc 4 train --resume runs/two");
+      "  poem launch --nproc 4 train --resume runs/two\n"
+      "  poem launch --nproc 2 bench configs/demo.yaml --out machine.json");
   command->callback([options, command, &common] {
     launch(options->processes, options->port, common, command->remaining());
   });

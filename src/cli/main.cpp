@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "cli/commands.h"
+#include "cli/launched.h"
 #include "cli/numbers.h"
 #include "core/interrupts.h"
 #include "core/mapped_file.h"
@@ -172,8 +173,7 @@ void flush_output() {
 // Always one line: a path in the message may contain a line feed.
 int fail(ExitCode code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "{} {}\n", poem::styled("poem:", poem::Style::kRed, poem::terminal(STDERR_FILENO)),
-             message);
+  if (!poem::tell_launcher(message)) poem::print_fault(message);
   return code;
 }
 

@@ -4,21 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
 
 #include "cli/commands.h"
-#include "cli/numbers.h"
-#include "core/gpus.h"
+#include "cli/launched.h"
 #include "core/interrupts.h"
-#include "core/runtime.h"
 #include "core/terminal.h"
 #include "core/text.h"
 #include "detect/results_output.h"
-#include "dist/team.h"
 #include "poem/error.h"
-#include "poem/runtime.h"
 #include "report/run_report.h"
 #include "study/study.h"
 #include "train/run.h"
@@ -30,7 +23,7 @@ struct Options {
   std::string config, out, resume;
   std::vector<std::string> set;
   bool force = false;
-  int timeout = 1800;
+  int timeout = kTimeout;
 };
 
 // `--set objective.name=…` leaves the weight and the score of the config's own objective in place.
@@ -66,22 +59,6 @@ RunOutcome start(const Config& config, const std::string& folder, bool force, at
   }
 }
 
-// The processes of a machine share its GPUs and cores. Only rank 0 speaks.
-Place settle(const CommonOptions& common) {
-  Place place = place_from(std::getenv);
-  if (place.size == 1) return place;
-  if (const std::vector<std::string> gpus = visible_gpus(); !gpus.empty()) {
-    place.own_gpu = static_cast<size_t>(place.local_size) <= gpus.size();
-    ::putenv(::strdup(gpu_variable(gpus, static_cast<size_t>(place.local_rank)).c_str()));
-  }
-  if (common.threads == 0) set_up_runtime(std::max(1, cores() / place.local_size));
-  if (place.rank > 0) {
-    spdlog::set_level(spdlog::level::err);
-    show_progress(false);
-  }
-  return place;
-}
-
 void train(const Options& options, at::Device device, const Team& team) {
   RunOutcome outcome;
   std::string folder = options.resume;
@@ -112,20 +89,6 @@ void train(const Options& options, at::Device device, const Team& team) {
   if (team.first()) spdlog::info("detector: {}\nreport: {}", detector_path(folder), report_path(folder));
 }
 
-// An error that several ranks meet is said once.
-void run(const Options& options, const CommonOptions& common) {
-  const Place place = settle(common);
-  const at::Device device = pick_device(common.device);
-  catch_interrupts();
-  const Team team = join(place, device, std::chrono::seconds(options.timeout));
-  try {
-    train(options, device, team);
-  } catch (const Error& e) {
-    if (!team.says(e.what())) throw SaidElsewhere();
-    throw;
-  }
-}
-
 }  // namespace
 
 void add_train(CLI::App& app, const CommonOptions& common) {
@@ -138,12 +101,7 @@ void add_train(CLI::App& app, const CommonOptions& common) {
   command->add_option("--resume", options->resume, "Continue a run that was stopped or killed")
       ->type_name("RUN");
   command->add_flag("--force", options->force, "Replace RUN if it exists");
-  command
-      ->add_option("--timeout", options->timeout,
-                   "With several processes: how long one waits for another before the training ends")
-      ->check(whole(1, 1000000))
-      ->capture_default_str()
-      ->type_name("SECONDS");
+  add_timeout(*command, options->timeout);
   command->footer(
       "Examples:\n"
       "  poem train configs/demo.yaml --out runs/first\n"
@@ -151,7 +109,10 @@ void add_train(CLI::App& app, const CommonOptions& common) {
       "  poem train --resume runs/first\n"
       "  poem train --resume runs/first --set train.epochs=20   # train for more epochs\n"
       "  poem launch --nproc 4 train configs/demo.yaml           # on 4 processes (docs/scale.md)");
-  command->callback([options, &common] { run(*options, common); });
+  command->callback([options, &common] {
+    in_team(common, options->timeout,
+            [&](at::Device device, const Team& team) { train(*options, device, team); });
+  });
 }
 
 }  // namespace poem

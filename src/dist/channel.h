@@ -42,4 +42,7 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
 std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(int size,
                                                                        std::chrono::seconds timeout);
 
+// The ranks on each GPU that several of them share. gpus[r] names the GPU of rank r.
+std::vector<std::vector<int>> sharers(const std::vector<std::string>& gpus);
+
 }  // namespace poem

@@ -1,6 +1,7 @@
 #include "dist/place.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -94,7 +95,15 @@ Place place_from(const std::function<const char*(const char*)>& variable) {
   place.address = variables.text("MASTER_ADDR", place.address);
   if (variables.has(starter->job)) place.port = port_of(variables.text(starter->job, ""));
   place.port = variables.number("MASTER_PORT", 1, 65535, place.port);
+  place.agent = variables.text("TORCHELASTIC_USE_AGENT_STORE", "") == "True";
+  place.attempt = variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMost, 0);
   return place;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
 }
 
 }  // namespace poem

@@ -1,8 +1,11 @@
 // The one file that knows c10d, LibTorch's distributed engine: Gloo between CPUs, NCCL between GPUs.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "dist/channel.h"
 #include "poem/error.h"
@@ -13,12 +16,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #endif
 #ifdef POEM_HAS_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #endif
 #ifdef POEM_HAS_NCCL
+#include <ATen/cuda/CUDAContext.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
@@ -116,34 +121,75 @@ void gather_at(c10d::Store& store, const char* point, const Place& place, Timeou
   store.wait(keys, timeout);
 }
 
-// The table of texts that rank 0 keeps, once all ranks use it.
+// The table of texts that rank 0 keeps, or torchrun, once all ranks use it. After a restart torchrun's table
+// still has the texts of the processes before.
 StorePtr meet(const Place& place, Timeout timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(place.port);
-  options.isServer = place.rank == 0;
+  options.isServer = place.rank == 0 && !place.agent;
   options.waitWorkers = false;
   options.timeout = timeout;
-  const StorePtr store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+  const StorePtr table = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+  const StorePtr store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("poem/{}", place.attempt), table);
   gather_at(*store, "met", place, timeout);
   return store;
 }
 
-// NCCL if every rank has a GPU of its own, else Gloo, through the CPU's memory.
+#ifdef POEM_HAS_NCCL
+// The GPU of each rank, as "HOST BUS".
+std::vector<std::string> gpus_of(c10d::Store& store, const Place& place, at::Device device, Timeout timeout) {
+  const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device.index());
+  const std::string own =
+      fmt::format("{} {:x}:{:x}:{:x}", host_name(), gpu.pciDomainID, gpu.pciBusID, gpu.pciDeviceID);
+  const auto key = [](int rank) { return fmt::format("gpu/{}", rank); };
+  store.set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
+  std::vector<std::string> gpus;
+  for (int rank = 0; rank < place.size; ++rank) {
+    store.wait({key(rank)}, timeout);
+    const std::vector<uint8_t> text = store.get(key(rank));
+    gpus.emplace_back(text.begin(), text.end());
+  }
+  return gpus;
+}
+
+// NCCL refuses two ranks on one GPU of one machine. All but the first of those that share a GPU therefore
+// claim to be on a machine of their own, and NCCL sends their messages through sockets.
+void allow_sharing(const std::vector<std::string>& gpus, int rank) {
+  for (const std::vector<int>& ranks : sharers(gpus)) {
+    if (rank == 0)
+      spdlog::warn(
+          "ranks {} share a GPU: they take turns and exchange messages through sockets, which is slower than "
+          "one process per GPU",
+          fmt::join(ranks, ", "));
+    const auto own = std::find(ranks.begin(), ranks.end(), rank);
+    if (own == ranks.begin() || own == ranks.end()) continue;
+    ::setenv("NCCL_HOSTID", fmt::format("{}/{}", host_name(), own - ranks.begin()).c_str(), 0);
+  }
+}
+
+std::unique_ptr<Channel> nccl_channel(const StorePtr& store, const Place& place, at::Device device,
+                                      Timeout timeout) {
+  using c10d::ProcessGroupNCCL;
+  allow_sharing(gpus_of(*store, place, device, timeout), place.rank);
+  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", 0);  // a lost rank is an exception here, not an abort
+  const auto options = ProcessGroupNCCL::Options::create();
+  options->timeout = timeout;
+  return std::make_unique<GroupChannel<ProcessGroupNCCL>>(
+      store, c10::make_intrusive<ProcessGroupNCCL>(store, place.rank, place.size, options), device);
+}
+#endif
+
+// NCCL between GPUs, Gloo between CPUs. Without NCCL, messages of GPUs travel through the CPU's memory.
 std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
                                      [[maybe_unused]] at::Device device, Timeout timeout) {
 #ifdef POEM_HAS_NCCL
-  if (device.is_cuda() && place.own_gpu) {
-    const auto options = c10d::ProcessGroupNCCL::Options::create();
-    options->timeout = timeout;
-    return std::make_unique<GroupChannel<c10d::ProcessGroupNCCL>>(
-        store, c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.size, options), device);
-  }
+  if (device.is_cuda()) return nccl_channel(store, place, device, timeout);
 #endif
 #ifdef POEM_HAS_GLOO
   return gloo_channel(store, place.rank, place.size, place.address, timeout);
 #else
-  throw Error("train", "this poem was built without Gloo: it needs one GPU per process",
-              "start fewer processes, or build with Gloo's headers");
+  throw Error("train", "this poem was built without Gloo: its processes need GPUs",
+              "start one process, or build with Gloo's headers");
 #endif
 }
 
@@ -151,7 +197,7 @@ std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
 
 std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout) {
   const std::string meeting = fmt::format("{}:{}", place.address, place.port);
-  if (place.rank == 0 && !is_free(place.port)) {
+  if (place.rank == 0 && !place.agent && !is_free(place.port)) {
     throw Error(meeting, "the port is in use by another process",
                 "set MASTER_PORT to a free port, the same for all processes");
   }
@@ -212,5 +258,14 @@ std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(int, std:
 }
 
 #endif
+
+std::vector<std::vector<int>> sharers(const std::vector<std::string>& gpus) {
+  std::map<std::string, std::vector<int>> ranks;
+  for (size_t rank = 0; rank < gpus.size(); ++rank) ranks[gpus[rank]].push_back(static_cast<int>(rank));
+  std::vector<std::vector<int>> shared;
+  for (auto& [gpu, users] : ranks)
+    if (users.size() > 1) shared.push_back(std::move(users));
+  return shared;
+}
 
 }  // namespace poem

@@ -29,12 +29,6 @@ void wait_for(std::chrono::seconds most, Condition condition) {
   while (!condition() && Clock::now() < end) std::this_thread::sleep_for(kPoll);
 }
 
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // Where a rank runs.
 struct Address {
   std::string host, process;
@@ -120,6 +114,7 @@ Team::Team(std::unique_ptr<Channel> channel, const Place& place)
 
 int Team::rank() const { return state_ ? state_->place.rank : 0; }
 int Team::size() const { return state_ ? state_->place.size : 1; }
+int Team::local_size() const { return state_ ? state_->place.local_size : 1; }
 
 std::function<void()> Team::start_sum(const at::Tensor& tensor) const {
   if (!state_) return [] {};

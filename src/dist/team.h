@@ -38,6 +38,7 @@ class Team {
 
   int rank() const;
   int size() const;
+  int local_size() const;                     // ranks on this machine
   bool first() const { return rank() == 0; }  // the one that writes files
 
   // Over the ranks. The tensor must have the same shape everywhere.

@@ -11,6 +11,7 @@
 #include "poem/crops.h"
 #include "poem/error.h"
 #include "poem/mining.h"
+#include "train/average.h"
 
 namespace poem {
 namespace {
@@ -47,7 +48,7 @@ Links links(const Machine& machine, int64_t devices) {
       inside ? Links{machine.link, machine.link_latency} : Links{machine.host_link, machine.host_latency};
   if (devices > 1 && !(chosen.bytes_per_second > 0))
     throw Error(machine.name, fmt::format("has no speed of messages {} hosts", inside ? "inside" : "between"),
-                fmt::format("give {} in the file of the machine",
+                fmt::format("measure it with poem launch --nproc N bench, or give {} in the file",
                             inside ? "link_bytes_per_s" : "host_link_bytes_per_s"));
   return chosen;
 }
@@ -89,6 +90,11 @@ Workload workload_of(const Config& config, Network& network, int64_t id_images) 
   work.id_images = static_cast<double>(id_images);
   work.batch = static_cast<double>(config.train.batch);
   work.parameters = numbers(network.parameters());
+  if (config.train.batch_norm == BatchStatistics::kGlobal) {
+    const std::vector<at::Tensor> statistics = batch_norm_statistics(network);  // a mean and a variance each
+    work.norms = static_cast<double>(statistics.size()) / 2;
+    for (const at::Tensor& tensor : statistics) work.norm_channels += static_cast<double>(tensor.numel()) / 2;
+  }
   work.features = static_cast<double>(network.feature_count());
   work.multiply_adds = multiply_adds(network, config.data.size);
   work.image_bytes = static_cast<double>(network.spec().channels * config.data.size * config.data.size);
@@ -135,6 +141,10 @@ std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine,
   const double images = work.batch + work.outlier_batch;
   train.compute = steps * std::max(speed.step, images / (devices * speed.train));
   add_all_reduce(train, kFloat * work.parameters, steps, via, devices);
+  if (work.norms > 0) {  // two sums per channel, forward and backward (dist/batch_norm.cpp)
+    const double sums = 2 * work.norms;
+    add_all_reduce(train, 4 * kDouble * work.norm_channels / sums, steps * sums, via, devices);
+  }
   phases.push_back(train);
 
   if (work.posterior) {

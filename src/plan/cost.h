@@ -19,9 +19,10 @@ struct Workload {
   double batch = 0, outlier_batch = 0;
   double queued = 0;  // images whose features the queue takes in an epoch
   double parameters = 0, features = 0;
-  double multiply_adds = 0;  // of one image, forward
-  double image_bytes = 0;    // of one outlier on disk
-  bool posterior = false;    // the miner draws from it
+  double norms = 0, norm_channels = 0;  // BatchNorms whose statistics the ranks exchange, and their channels
+  double multiply_adds = 0;             // of one image, forward
+  double image_bytes = 0;               // of one outlier on disk
+  bool posterior = false;               // the miner draws from it
 };
 
 // `network`: one such as the config asks for. It computes one image.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 
@@ -109,14 +110,50 @@ double disk_speed(const std::string& folder) {
   return static_cast<double>(kBytes) / seconds;
 }
 
+// Seconds of the sum of so many numbers over the team: the median of some repetitions.
+double sum_seconds(int64_t numbers, at::Device device, const Team& team) {
+  constexpr int kWarmUp = 3, kTimes = 21;
+  const at::Tensor tensor = at::zeros({numbers}, at::TensorOptions(at::kFloat).device(device));
+  std::vector<double> seconds;
+  for (int i = 0; i < kWarmUp + kTimes; ++i) {
+    const auto start = Clock::now();
+    team.sum(tensor);
+    tensor[0].item<float>();  // waits for a GPU
+    if (i >= kWarmUp) seconds.push_back(seconds_since(start));
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + kTimes / 2, seconds.end());
+  return seconds[kTimes / 2];
+}
+
+// So that the plan's formula for a sum (plan/cost.cpp) gives the seconds that were measured.
+void measure_links(Machine& machine, at::Device device, const Team& team) {
+  constexpr int64_t kNumbers = 1 << 20;  // those of a bucket of gradients
+  constexpr double kBytes = 4 * kNumbers;
+  if (team.size() == 1) return;
+  const auto ranks = static_cast<double>(team.size());
+  const double one = sum_seconds(1, device, team), many = sum_seconds(kNumbers, device, team);
+  const bool one_host = team.size() <= team.local_size();
+  (one_host ? machine.link_latency : machine.host_latency) = one / (2 * std::log2(ranks));
+  (one_host ? machine.link : machine.host_link) =
+      2 * (ranks - 1) / ranks * kBytes / std::max(many - one, many / 2);
+  machine.devices_per_host = team.local_size();
+}
+
 }  // namespace
 
-Machine measure_machine(const Config& config, at::Device device, const std::string& folder) {
+Machine measure_machine(const Config& config, at::Device device, const std::string& folder,
+                        const Team& team) {
   Machine machine;
-  machine.name = device.is_cuda() ? "this GPU" : fmt::format("CPU with {} threads", at::get_num_threads());
-  machine.note = "measured by poem bench";
-  machine.disk = disk_speed(folder);
+  const int threads = at::get_num_threads();
+  machine.name = device.is_cuda()
+                     ? "this GPU"
+                     : fmt::format("CPU with {} thread{} per process", threads, threads == 1 ? "" : "s");
+  machine.note = team.size() == 1
+                     ? "measured by poem bench"
+                     : fmt::format("measured by poem bench on {} processes at the same time", team.size());
   machine.networks = {measure_network(config, device)};
+  measure_links(machine, device, team);
+  if (team.first()) machine.disk = disk_speed(folder);
   return machine;
 }
 

@@ -1,30 +1,8 @@
 # Several processes train one network: the result of one process, faults, and resuming on another number of them.
-source "$(dirname "$0")/common.sh"
+source "$(dirname "$0")/teams.sh"
 write_flat_config flat.yaml
-poem launch --nproc 2 train flat.yaml --out probe >"$logs/out" 2>"$logs/err" || true
-if grep -q "built without" "$logs/err"; then
-  echo "this poem was built without c10d"
-  exit 0
-fi
-
-figure() { # RUN NAME: of the last epoch
-  tail -1 "$1/metrics.jsonl" | grep -o "\"$2\":[-0-9.e]*" | head -1 | cut -d : -f 2
-}
-expect_near() { # A B: up to rounding
-  awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(d * d < 1e-6 * (1 + a * a)) }' || fail "$1 is not near $2"
-}
-expect_like() { # RUN REFERENCE
-  for name in loss id_energy mined_abs_logit validation_accuracy; do
-    expect_near "$(figure "$1" $name)" "$(figure "$2" $name)"
-  done
-  for file in detector.safetensors results.json report.html; do
-    [ -s "$1/$file" ] || fail "$1 has no $file"
-  done
-}
-expect_one_line() { # WORDS...: in one line of stderr, and nothing else there
-  expect_same "$(grep -c . "$logs/err")" 1
-  expect_words "$logs/err" "$@"
-}
+need_teams
+poem launch --nproc 2 train flat.yaml --out probe >"$logs/out" 2>"$logs/err"
 
 # The same figures, files written once, what was exchanged in the log.
 expect_ok train flat.yaml --out one
@@ -46,6 +24,8 @@ expect_error "--nproc" "'0'" -- launch --nproc 0 train flat.yaml
 # An error that every rank meets, and one that only rank 0 meets, are said once.
 expect_error "train.epoch" "unknown key" -- launch --nproc 3 train flat.yaml --set train.epoch=1
 expect_error "one" "exists already" -- launch --nproc 3 train flat.yaml --out one
+expect_error "unknown option '--epoch'" -- launch --nproc 3 train flat.yaml --epoch 3
+expect_error "device cudo" "unknown" -- launch --nproc 2 train flat.yaml --device cudo --out small
 expect_error "train.batch" "fewer than the 3 processes" -- launch --nproc 3 train flat.yaml --set train.batch=2 --out small
 
 # Ranks that differ.
@@ -81,9 +61,16 @@ listener=$!
 while [ ! -e listening ]; do sleep 0.05; done
 code=0
 rank 0 flat.yaml --out taken 2>"$logs/err" || code=$?
-kill $listener
 expect_same $code 2
 expect_one_line "127.0.0.1:$port" "in use" "MASTER_PORT"
+
+# Errors that differ are said with their ranks: only rank 0 knows that the port is taken.
+code=0
+poem launch --nproc 3 --port $port train flat.yaml --out taken --timeout 1 2>"$logs/err" || code=$?
+kill $listener
+expect_same $code 2
+expect_same "$(grep -c . "$logs/err")" 2
+expect_words "$logs/err" "poem: rank 0: 127.0.0.1:$port: the port is in use" "poem: ranks 1, 2: 127.0.0.1:$port: the 3 processes did not meet"
 
 # A rank that does not come.
 port=$(free_port)

@@ -24,8 +24,33 @@ assert machine["disk_bytes_per_s"] > 0 and speed["step_s"] > 0
 PYTHON
 expect_same "$(ls)" "$(printf 'machine.json\nplan.svg')" # bench leaves nothing else
 
-expect_error "CPU with" "between hosts" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2
+expect_error "CPU with" "between hosts" "poem launch --nproc N bench" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2
 expect_error "absent.json" -- plan "$config" --machine absent.json
 expect_error "--gpus" "'0'" -- plan "$config" --gpus 0
 expect_error "absent.yaml" -- plan absent.yaml
 expect_error "nowhere" "cannot be written" -- bench "$config" --out other.json --disk nowhere
+
+# On several processes bench also measures the links between them, and plan uses them.
+code=0
+poem --quiet launch --nproc 2 bench "$config" --out pair.json "${small[@]}" >"$logs/out" 2>"$logs/err" || code=$?
+if grep -q "built without" "$logs/err"; then
+  echo "this poem was built without c10d: links are not tested"
+  exit 0
+fi
+expect_same "$code" 0
+expect_same "$(grep -c '"name"' "$logs/out")" 1 # rank 0 alone speaks
+expect_words "$logs/out" "--machine pair.json --gpus 2"
+expect_ok plan "$config" --machine pair.json --gpus 2 --json --images 2000 --set train.batch_norm=local "${small[@]}"
+python3 - "$logs/out" pair.json <<'PYTHON'
+import json, math, sys
+plan, machine = (json.load(open(path)) for path in sys.argv[1:])
+assert machine["devices_per_host"] == 2 and 0 < machine["link_latency_s"] < 10 and machine["link_bytes_per_s"] > 1e3, machine
+assert machine["host_link_bytes_per_s"] == 0, machine
+train = next(phase for phase in plan["phases"] if phase["phase"] == "train")
+speed, steps = machine["networks"][0], 500
+sent = train["message_bytes_per_device"] / steps
+messages = sent / machine["link_bytes_per_s"] + 2 * machine["link_latency_s"]
+compute = max(speed["step_s"], 8 / (2 * speed["train_images_per_s"]))
+assert math.isclose(train["seconds"], steps * (compute + messages), rel_tol=1e-6), (train, machine)
+PYTHON
+expect_error "between hosts" "poem launch" -- plan "$config" --machine pair.json --gpus 3

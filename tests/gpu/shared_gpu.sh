@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Trains the same config in one process and in two processes that share one GPU, without and with MPS, and compares
+# losses, mined sets, weights and times; then kills one of the two.
+#
+#   tests/gpu/shared_gpu.sh build-cuda/poem [EPOCHS]      # DEVICE=cpu: the same on a CPU, to try the script
+#
+# It prints one line per training and ends with 1 if two processes do not give the result of one. Nothing is left behind.
+set -euo pipefail
+program=$(realpath "$1")
+epochs=${2:-3}
+device=${DEVICE:-cuda}
+top=$(mktemp -d)
+export CUDA_MPS_PIPE_DIRECTORY=$top/mps CUDA_MPS_LOG_DIRECTORY=$top/mps
+[ "$device" = cpu ] || export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
+mps_runs=
+stop_mps() {
+  [ -z "$mps_runs" ] || echo quit | nvidia-cuda-mps-control >/dev/null || true
+  mps_runs=
+}
+trap 'stop_mps; rm -rf "$top"' EXIT
+cd "$top"
+mkdir mps
+
+cat >config.yaml <<TEXT
+data:
+  train: world:train:4000
+  outliers: world:outliers:8000
+  validation: 0.1
+network: {name: densenet, depth: 40}
+mining: {pool: 8000, select: 3600}
+train: {epochs: $epochs, learning_rate: 0.01, deterministic: true}
+TEXT
+[ "$device" != cpu ] || sed -i 's/4000/400/; s/8000/400/; s/8000, select: 3600/400, select: 360/; s/depth: 40/depth: 10/' config.yaml
+
+train() { # RUN PROCESSES KEY=VALUE...
+  local run=$1 processes=$2 set=()
+  for key in "${@:3}"; do set+=(--set "$key"); done
+  local command=(train config.yaml --out "$run" "${set[@]}")
+  [ "$processes" = 1 ] || command=(launch --nproc "$processes" "${command[@]}")
+  if ! "$program" --device "$device" "${command[@]}" >"$run.out" 2>"$run.log"; then
+    echo "$run: FAILED"
+    tail -5 "$run.log"
+    return 1
+  fi
+}
+
+cat >compare.py <<'PYTHON'
+# compare.py RUN REFERENCE TOLERANCE: losses and weights as relative differences, the mined set as a share in common.
+# The first epoch has seen the fewest roundings, so its figures are the ones that must agree.
+import json, struct, sys
+import numpy
+
+def tensors(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    types = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "u1"}
+    for name, entry in header.items():
+        first, last = (8 + size + offset for offset in entry["data_offsets"])
+        yield name, numpy.frombuffer(data[first:last], types[entry["dtype"]]).reshape(entry["shape"])
+
+def epochs(run):
+    return [json.loads(line) for line in open(run + "/metrics.jsonl")]
+
+run, reference, tolerance = sys.argv[1], sys.argv[2], float(sys.argv[3])
+ours, theirs = epochs(run), epochs(reference)
+losses = [abs(a["loss"] - b["loss"]) / abs(b["loss"]) for a, b in zip(ours, theirs)]
+state, other = (dict(tensors(folder + "/checkpoint/state.safetensors")) for folder in (run, reference))
+pairs = [{tuple(row) for row in s["mined"].reshape(-1, 2).tolist()} for s in (state, other)]
+# weights alone: momentum and statistics follow them
+names = [n for n in other if other[n].dtype == numpy.float32 and not n.startswith(("velocity", "queue", "average"))]
+apart = sum(float(((state[n] - other[n]).astype("f8") ** 2).sum()) for n in names) ** 0.5
+length = sum(float((other[n].astype("f8") ** 2).sum()) for n in names) ** 0.5
+seconds = [sum(sum(e["seconds"].values()) for e in run[1:] or run) for run in (ours, theirs)]
+print(f"{run:28s} loss of epoch 1 {ours[0]['loss']:.6f} (off by {losses[0]:.1e}), worst epoch {max(losses):.1e}; "
+      f"last mined set {100 * len(pairs[0] & pairs[1]) / max(1, len(pairs[1])):.1f} % in common; "
+      f"weights {apart / length:.1e} apart; {seconds[0]:.2f} s against {seconds[1]:.2f} s "
+      f"after the first epoch ({seconds[0] / seconds[1]:.2f} ×)")
+sys.exit(not losses[0] <= tolerance)
+PYTHON
+
+bad=0
+pair() { # RUN REFERENCE TOLERANCE KEY=VALUE...: two processes, compared with one
+  train "$1" 2 "${@:4}" && python3 compare.py "$1" "$2" "$3" && return
+  echo "$1: NOT the result of $2"
+  bad=1
+}
+
+# float32 and global BatchNorm: the training of one process up to rounding. bf16 uses the DenseNet kernels; with two
+# processes only local BatchNorm does, which is another training, so only its time is of interest.
+fast=(train.deterministic=false)
+[ "$device" = cpu ] || fast+=(train.precision=bf16)
+train one 1 train.precision=float32
+train one-fast 1 "${fast[@]}"
+pairs() { # NAME
+  pair "two-$1" one 1e-3 train.precision=float32
+  grep -h "share a GPU" "two-$1.log" || echo "no line says that the ranks share a GPU"
+  pair "two-$1-fast-global" one-fast 2e-2 "${fast[@]}"
+  pair "two-$1-fast-local" one-fast 1 "${fast[@]}" train.batch_norm=local
+}
+pairs plain
+if [ "$device" = cpu ] || ! command -v nvidia-cuda-mps-control >/dev/null; then
+  echo "no MPS here"
+elif nvidia-cuda-mps-control -d; then
+  mps_runs=yes
+  pairs mps
+  stop_mps
+else
+  echo "MPS does not start here"
+fi
+
+# A killed rank: how long the other one takes to end, what is said, and whether the run goes on.
+"$program" --quiet --device "$device" launch --nproc 2 train config.yaml --out killed --set train.epochs=50 2>killed.log &
+job=$!
+while [ ! -e killed/checkpoint/state.safetensors ]; do sleep 0.1; kill -0 $job || break; done
+for process in $(pgrep -P $job); do
+  if tr '\0' '\n' <"/proc/$process/environ" | grep -qx RANK=1; then kill -9 "$process"; fi
+done
+start=$(date +%s)
+code=0
+wait $job || code=$?
+echo "rank 1 killed: exit code $code after $(($(date +%s) - start)) s; stderr:"
+sed 's/^/  /' killed.log
+"$program" --quiet --device "$device" launch --nproc 2 train --resume killed --set train.epochs=50 >killed.out 2>killed.log ||
+  { echo "the killed run does not go on:"; tail -3 killed.log; bad=1; }
+[ $bad = 0 ] && echo "ok"
+exit $bad
