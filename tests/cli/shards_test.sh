@@ -51,6 +51,26 @@ expect_error "set" "exists already" "--force" -- pack world:train:50 set --shard
 expect_ok pack world:train:50 set --shard-size 100K --force
 same one.poem set
 expect_same "$(ls set | wc -l)" 3
+
+# A disk that fills after the first shards: one line, and neither shards nor a folder stay. Appending keeps what was there.
+on_small_disk() { # COMMAND...: in a folder of 300 KiB; its output and exit code in $logs/err
+  unshare --map-root-user --mount bash -c '
+    mount -t tmpfs -o size=300k tmpfs small && cd small && "$@" 2>&1 >/dev/null; echo "exit code $?"; find . -type f | sort' \
+    small "$@" >"$logs/err" || true
+}
+mkdir small
+if unshare --map-root-user --mount mount -t tmpfs tmpfs small 2>/dev/null; then
+  on_small_disk "$program" --quiet pack world:train:200 set --shard-size 60K
+  expect_words "$logs/err" "poem: set" "No space left on device" "free some space" "exit code 2"
+  expect_same "$(wc -l <"$logs/err")" 2
+  on_small_disk bash -c "'$program' --quiet pack world:train:30 set --shard-size 60K >/dev/null && '$program' --quiet pack world:train:200 set --append"
+  expect_words "$logs/err" "No space left on device" "exit code 2" "./set/00000.poem" "./set/00001.poem" "./set/shards.json"
+  expect_same "$(wc -l <"$logs/err")" 5
+else
+  echo "no small disk can be made here (unshare): a disk that fills between shards is not tested"
+fi
+rmdir small
+
 mkdir other
 : >other/mine
 expect_error other "shards.json" "never replaced" -- pack world:train:4 other --shard-size 60K --force
