@@ -2,16 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "core/file.h"
 #include "core/interrupts.h"
-#include "core/lock.h"
 #include "encode_images.h"
 #include "expect_error.h"
 #include "flat_base.h"
 #include "readers/packed.h"
 #include "release_interrupts.h"
+#include "study/claims.h"
 #include "study/study_children.h"
 #include "study/study_run.h"
 #include "temporary_folder.h"
@@ -154,13 +156,37 @@ TEST(StudyRun, TrainingsThatFailAreNamedAndTheTablesSaySo) {
   EXPECT_NE(table.find("Failed: A, seed 0; B, seed 0."), std::string::npos) << table;
 }
 
-TEST(StudyRun, ASecondProcessIsKeptOut) {
+TEST(StudyRun, AnotherStudyIsKeptOut) {
   const TemporaryFolder folder;
   run_with(folder, "", folder / "out");
   const std::string before = read_file(folder / "out/results.json");
-  const Lock other(folder / "out");
-  expect_error([&] { run_with(folder, "train.epochs: 3", folder / "out"); }, {"out", "another process"});
+  Claims other(folder / "out/claims", "title: Another study");
+  expect_error([&] { run_with(folder, "train.epochs: 3", folder / "out"); },
+               {"out", "in use by another study"});
   EXPECT_EQ(read_file(folder / "out/results.json"), before);
+}
+
+// Six networks, three at a time, on two GPUs: no GPU has more than two of them.
+TEST(StudyRun, SpreadsNetworksOverTheGpus) {
+  const TemporaryFolder folder;
+  folder.put("base.yaml", kFlatBase);
+  folder.put("study.yaml",
+             "title: A study\nbase: base.yaml\nseeds: [0, 1, 2]\nmethods:\n  - {name: A}\n"
+             "  - {name: B, set: {train.epochs: 3}}\n");
+  StudyOptions options;
+  options.out = folder / "out";
+  options.jobs = 3;
+  options.device = at::kCUDA;
+  options.program = {"/bin/sh", "-c", "echo GPU $CUDA_VISIBLE_DEVICES; sleep 0.2; exit 1"};
+  ::setenv("CUDA_VISIBLE_DEVICES", "3,GPU-5", 1);
+  const StudyResults results = run_study(read_study(folder / "study.yaml"), options);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  std::map<std::string, int> used;
+  for (const auto& log : fs::directory_iterator(folder / "out/logs")) ++used[read_file(log.path().string())];
+  EXPECT_EQ(used.size(), 2);
+  EXPECT_GE(used["GPU 3\n"], 2);
+  EXPECT_GE(used["GPU GPU-5\n"], 2);
+  EXPECT_EQ(used["GPU 3\n"] + used["GPU GPU-5\n"], 6);
 }
 
 TEST(Children, TellHowTheyEndedAndLogWhatTheyPrint) {

@@ -80,6 +80,7 @@ void add_study(CLI::App& app, const CommonOptions& common) {
       ->type_name("J");
   command->add_flag("--force", options->force, "Delete the runs of an earlier study in DIR first");
   command->footer(
+      "On several hosts: start the same command on each, with a folder that all of them see.\n"
       "Examples:\n"
       "  poem study configs/study/table1-demo.yaml\n"
       "  poem study configs/study/table1-cifar10.yaml --out runs/cifar10 --jobs 4");

@@ -13,17 +13,18 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "core/file.h"
 #include "core/gpus.h"
 #include "core/interrupts.h"
-#include "core/lock.h"
 #include "core/output_files.h"
 #include "core/progress.h"
 #include "poem/error.h"
 #include "poem/evaluate.h"
 #include "poem/fit.h"
 #include "poem/training.h"
+#include "study/claims.h"
 #include "study/epochs_view.h"
 #include "study/study_children.h"
 #include "study/study_table.h"
@@ -41,6 +42,8 @@ using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kMark = "study.yaml";
+constexpr const char* kClaims = "/claims";  // who trains what (study/claims.h)
+constexpr const char* kTables = "tables";   // what the process takes that writes the tables
 
 // Evaluates a trained network with several scores on the test sets, in one forward pass.
 std::vector<Results> evaluate_run(const std::string& run, const std::vector<std::string>& scores,
@@ -75,14 +78,14 @@ class StudyRun {
         failures_(plan_.cells.size()) {}
 
   StudyResults run() {
-    check_output_folder(options_.out, true, kMark);
-    std::optional<Lock> lock;
-    if (fs::exists(options_.out)) lock.emplace(options_.out);
+    check_folder();
     check_inputs();
     make_output_folder(options_.out);
-    if (!lock) lock.emplace(options_.out);
-    check_output_folder(options_.out, true, kMark);  // another process may have filled it meanwhile
-    write_file(options_.out + "/" + kMark, read_file(study_.path));
+    check_folder();  // another process may have filled it meanwhile
+    claims_.emplace(options_.out + kClaims, read_file(study_.path));
+    if (options_.force && !claims_->alone())
+      throw Error(options_.out, "is in use by another process, whose runs would be deleted",
+                  "wait until it ends, or stop it");
     for (const char* name : {"runs", "logs", "cells"}) {
       const std::string folder = fmt::format("{}/{}", options_.out, name);
       if (options_.force) fs::remove_all(folder);
@@ -93,6 +96,11 @@ class StudyRun {
   }
 
  private:
+  // Processes that begin at the same time find each other's claims before the mark.
+  void check_folder() const {
+    if (!fs::exists(options_.out + kClaims)) check_output_folder(options_.out, true, kMark);
+  }
+
   const StudyNetwork& network(const StudyCell& cell) const { return plan_.networks[cell.network]; }
   RunFolder run_folder(const StudyNetwork& network) const {
     return RunFolder(options_.out + "/runs/" + network.name);
@@ -169,47 +177,85 @@ class StudyRun {
     }
   }
 
+  // Other processes may do the same in this folder: each takes networks that nobody has. All go on until
+  // every network is done.
   void train_and_score() {
-    std::vector<size_t> missing;
+    std::vector<size_t> left;
     for (size_t i = 0; i < plan_.networks.size(); ++i) {
-      if (!trained(plan_.networks[i])) missing.push_back(i);
+      if (!trained(plan_.networks[i])) ++networks_left_;
+      if (!done(i)) left.push_back(i);
+      cells_done_ += done(i) ? cells_of(i).size() : 0;
     }
     spdlog::info("{}: {} cells of {} networks, {} of them to train (logs in {}/logs)", study_.title,
-                 plan_.cells.size(), plan_.networks.size(), missing.size(), options_.out);
-    networks_left_ = missing.size();
-    anchor_runs();
-    for (size_t i = 0; i < plan_.networks.size(); ++i) {
-      if (trained(plan_.networks[i])) score_network(i);
-    }
+                 plan_.cells.size(), plan_.networks.size(), networks_left_, options_.out);
     publish();
     began_ = Clock::now();
     Children children;
-    EpochsView view;
-    auto next = missing.begin();
-    while (next != missing.end() || children.running() > 0) {
-      while (next != missing.end() && children.running() < options_.jobs) {
-        const StudyNetwork& network = plan_.networks[*next];
-        view.follow(*next, network.name, run_folder(network).metrics,
-                    network.config.train.pretrain + network.config.train.epochs);
-        start(*next++, children);
+    while (!left.empty() || children.running() > 0) {
+      stop_if_interrupted();
+      const size_t before = left.size();
+      left.erase(std::remove_if(left.begin(), left.end(),
+                                [&](size_t i) { return done_elsewhere(i) || begin(i, children); }),
+                 left.end());
+      if (children.running() > 0 &&
+          (children.running() == options_.jobs || left.empty() || before == left.size())) {
+        settle(children.wait([this] { view_.show(); }));
+      } else if (before == left.size()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // others train what is left
+        continue;
       }
-      const Children::Ended ended = children.wait([&view] { view.show(); });
-      view.forget(ended.id);
-      settle(ended);
       publish();
     }
   }
 
+  bool done(size_t network) const {
+    const std::vector<size_t> cells = cells_of(network);
+    return std::all_of(cells.begin(), cells.end(), [this](size_t i) { return scored(plan_.cells[i]); });
+  }
+
+  bool done_elsewhere(size_t index) {
+    const StudyNetwork& network = plan_.networks[index];
+    if (done(index)) {
+      cells_done_ += cells_of(index).size();
+      spdlog::info("[{}/{}] {}: another process has trained it", cells_done_, plan_.cells.size(),
+                   network.name);
+    } else if (const auto why = claims_->failure(network.name)) {
+      fail(cells_of(index), *why);
+    } else {
+      return false;
+    }
+    if (networks_left_ > 0) --networks_left_;
+    return true;
+  }
+
+  // False if there is no room for it now, or another process has it.
+  bool begin(size_t index, Children& children) {
+    const StudyNetwork& network = plan_.networks[index];
+    if (!trained(network) && children.running() >= options_.jobs) return false;
+    if (!claims_->take(network.name)) return false;
+    if (done(index)) {  // since we looked
+      claims_->release(network.name);
+      return done_elsewhere(index);
+    }
+    anchor_run(network);
+    if (trained(network)) {
+      score_network(index);
+    } else {
+      view_.follow(index, network.name, run_folder(network).metrics,
+                   network.config.train.pretrain + network.config.train.epochs);
+      start(index, children);
+    }
+    return true;
+  }
+
   // A study may have moved together with its data. Existing runs then look for the data in the new place. The
   // rest of their config stays, even the score, because a checkpoint resumes only with its own config.
-  void anchor_runs() const {
-    for (const StudyNetwork& network : plan_.networks) {
-      if (!begun(network)) continue;
-      const RunFolder folder = run_folder(network);
-      Config config = read_config(folder.config, {});
-      config.data.folder = anchored(network.config).data.folder;
-      write_file(folder.config, to_yaml(config));
-    }
+  void anchor_run(const StudyNetwork& network) const {
+    if (!begun(network)) return;
+    const RunFolder folder = run_folder(network);
+    Config config = read_config(folder.config, {});
+    config.data.folder = anchored(network.config).data.folder;
+    write_file(folder.config, to_yaml(config));
   }
 
   void start(size_t index, Children& children) {
@@ -238,13 +284,16 @@ class StudyRun {
   }
 
   void settle(const Children::Ended& ended) {
+    view_.forget(ended.id);
     gpu_of_.erase(ended.id);
     --networks_left_;
     ++networks_done_;
     if (ended.code == 0) return score_network(ended.id);
     const std::string log = log_path(plan_.networks[ended.id]);
-    fail(cells_of(ended.id),
-         fmt::format("training ended with exit code {}: {} (see {})", ended.code, last_line(log), log));
+    const std::string why =
+        fmt::format("training ended with exit code {}: {} (see {})", ended.code, last_line(log), log);
+    claims_->fail(plan_.networks[ended.id].name, why);
+    fail(cells_of(ended.id), why);
   }
 
   std::vector<size_t> cells_of(size_t network) const {
@@ -278,9 +327,12 @@ class StudyRun {
       try {
         score_cells(group.second);
       } catch (const std::exception& e) {
-        fail(group.second, Error("scoring failed", e.what()).what());  // one line, whatever threw it
+        const std::string why = Error("scoring failed", e.what()).what();  // one line, whatever threw it
+        claims_->fail(plan_.networks[index].name, why);
+        fail(group.second, why);
       }
     }
+    if (done(index)) claims_->release(plan_.networks[index].name);
   }
 
   void score_cells(const std::vector<size_t>& cells) {
@@ -366,11 +418,13 @@ class StudyRun {
     }
   }
 
-  // Writes the tables of the finished cells.
-  void publish() const {
+  // Writes the tables of the finished cells, unless another process does.
+  void publish() {
+    if (!claims_->take(kTables)) return;
     const StudyResults results = collect();
     const StudyTable table = make_table(study_, results);
     std::vector<std::pair<std::string, std::string>> files = {
+        {options_.out + "/" + kMark, read_file(study_.path)},
         {options_.out + "/results.json", to_json_text(study_, results)},
         {options_.out + "/results.csv", to_csv(study_, results.cells)},
         {options_.out + "/table.md", to_markdown(table)},
@@ -391,6 +445,8 @@ class StudyRun {
   const StudyPlan plan_;
   std::map<std::string, TestData> test_data_;  // by StudyCell::tests
   std::vector<std::string> failures_;          // per cell; empty if it did not fail
+  std::optional<Claims> claims_;
+  EpochsView view_;
   const std::vector<std::string> gpus_ = visible_gpus();
   std::map<size_t, size_t> gpu_of_;  // of every network in training
   size_t networks_done_ = 0, networks_left_ = 0, cells_done_ = 0;

@@ -4,6 +4,7 @@
 //   DIR/runs/NETWORK/       one run folder per network (docs/run-folder.md)
 //   DIR/logs/NETWORK.log    what the training printed
 //   DIR/cells/NETWORK/      one JSON file per score: its results on the test sets
+//   DIR/claims/             while it runs: which process does what (study/claims.h)
 //   DIR/results.json, results.csv, table.md, table.tex, curves.csv
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -27,7 +28,8 @@ struct StudyOptions {
 };
 
 // Keeps what is finished. Anything that a cell lacks is an Error before the first training starts. A folder
-// that no study made, or that another process uses, is an Error too. A training that fails costs only its own
+// that no study made, or that another study uses, is an Error too. Processes that run the same study in the
+// same folder share its networks, and all return the whole results. A training that fails costs only its own
 // cells, which the results name. The files above are written after every network. Ctrl-C throws Interrupted,
 // and a later call continues from the files.
 StudyResults run_study(const Study& study, const StudyOptions& options);

@@ -30,7 +30,7 @@ network: {name: densenet, depth: 40}
 mining: {pool: 8000, select: 3600}
 train: {epochs: $epochs, learning_rate: 0.01, deterministic: true}
 TEXT
-[ "$device" != cpu ] || sed -i 's/4000/400/; s/8000/400/; s/8000, select: 3600/400, select: 360/; s/depth: 40/depth: 10/' config.yaml
+[ "$device" != cpu ] || sed -i 's/4000/400/; s/8000/400/; s/3600/360/; s/depth: 40/depth: 10/' config.yaml
 
 train() { # RUN PROCESSES KEY=VALUE...
   local run=$1 processes=$2 set=()
@@ -47,18 +47,18 @@ train() { # RUN PROCESSES KEY=VALUE...
 cat >compare.py <<'PYTHON'
 # compare.py RUN REFERENCE TOLERANCE: losses and weights as relative differences, the mined set as a share in common.
 # The first epoch has seen the fewest roundings, so its figures are the ones that must agree.
-import json, struct, sys
-import numpy
+import array, json, struct, sys
 
 def tensors(path):
     data = open(path, "rb").read()
     size = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + size])
     header.pop("__metadata__", None)
-    types = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "u1"}
+    types = {"F32": "f", "F64": "d", "I64": "q"}
     for name, entry in header.items():
         first, last = (8 + size + offset for offset in entry["data_offsets"])
-        yield name, numpy.frombuffer(data[first:last], types[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] in types:
+            yield name, array.array(types[entry["dtype"]], data[first:last])
 
 def epochs(run):
     return [json.loads(line) for line in open(run + "/metrics.jsonl")]
@@ -67,14 +67,14 @@ run, reference, tolerance = sys.argv[1], sys.argv[2], float(sys.argv[3])
 ours, theirs = epochs(run), epochs(reference)
 losses = [abs(a["loss"] - b["loss"]) / abs(b["loss"]) for a, b in zip(ours, theirs)]
 state, other = (dict(tensors(folder + "/checkpoint/state.safetensors")) for folder in (run, reference))
-pairs = [{tuple(row) for row in s["mined"].reshape(-1, 2).tolist()} for s in (state, other)]
+crops = [set(zip(s["mined"][::2], s["mined"][1::2])) for s in (state, other)]  # pairs of image and seed
 # weights alone: momentum and statistics follow them
-names = [n for n in other if other[n].dtype == numpy.float32 and not n.startswith(("velocity", "queue", "average"))]
-apart = sum(float(((state[n] - other[n]).astype("f8") ** 2).sum()) for n in names) ** 0.5
-length = sum(float((other[n].astype("f8") ** 2).sum()) for n in names) ** 0.5
+names = [n for n in other if other[n].typecode == "f" and not n.startswith(("velocity", "queue", "average"))]
+apart = sum((a - b) ** 2 for n in names for a, b in zip(state[n], other[n])) ** 0.5
+length = sum(b * b for n in names for b in other[n]) ** 0.5
 seconds = [sum(sum(e["seconds"].values()) for e in run[1:] or run) for run in (ours, theirs)]
 print(f"{run:28s} loss of epoch 1 {ours[0]['loss']:.6f} (off by {losses[0]:.1e}), worst epoch {max(losses):.1e}; "
-      f"last mined set {100 * len(pairs[0] & pairs[1]) / max(1, len(pairs[1])):.1f} % in common; "
+      f"last mined set {100 * len(crops[0] & crops[1]) / max(1, len(crops[1])):.1f} % in common; "
       f"weights {apart / length:.1e} apart; {seconds[0]:.2f} s against {seconds[1]:.2f} s "
       f"after the first epoch ({seconds[0] / seconds[1]:.2f} ×)")
 sys.exit(not losses[0] <= tolerance)
