@@ -7,6 +7,7 @@
 
 #include "encode_images.h"
 #include "expect_error.h"
+#include "log.h"
 #include "poem/crops.h"
 #include "poem/read.h"
 #include "readers/image_list.h"
@@ -43,13 +44,13 @@ std::string tar_of(const std::vector<std::pair<std::string, std::string>>& files
 
 class Tars : public ::testing::Test {
  protected:
-  // Image i of n as a PNG, in folders of two classes with long names.
+  // Image i of n as a PNG, in folders with long names, with the class i % 3.
   std::vector<std::pair<std::string, std::string>> samples(int64_t first, int64_t count) {
     std::vector<std::pair<std::string, std::string>> files;
     for (int64_t i = first; i < first + count; ++i) {
       const std::string key = (i % 2 == 0 ? "even/" : "odd/") + std::string(static_cast<size_t>(i) * 9, 'x') +
                               "/" + std::to_string(i);
-      files.emplace_back(key + ".cls", "1");
+      files.emplace_back(key + ".cls", std::to_string(i % 3));
       files.emplace_back(key + ".png", encode_png(random_bytes({8, 8, 3}, static_cast<uint64_t>(i))));
     }
     return files;
@@ -71,6 +72,7 @@ TEST_F(Tars, GiveTheImagesThatReadingAllGives) {
     const ImageSet& images = lazy->images();
     EXPECT_EQ(images.size(), 50);
     EXPECT_EQ(images.class_names, all.class_names);
+    EXPECT_TRUE(all.labels.equal(at::arange(50).remainder(3)));
     std::vector<Crop> crops;
     for (int64_t i = 49; i >= 0; i -= 3) crops.push_back({i, 0});
     lazy->make(crops.data(), static_cast<int64_t>(crops.size()));
@@ -81,6 +83,64 @@ TEST_F(Tars, GiveTheImagesThatReadingAllGives) {
     }
     for (int64_t i = 0; i < 50; ++i) EXPECT_EQ(images.title(i), all.title(i));
   }
+}
+
+// The labels of a tar with these classes, read at once and on demand; -1 for none. An empty class: no file.
+std::vector<int64_t> labels_of(const TemporaryFolder& folder, const std::vector<std::string>& classes,
+                               bool image_first, std::vector<std::string>& names) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const std::string key = "some.folder/" + std::to_string(i);
+    if (!classes[i].empty()) files.emplace_back(key + ".cls", classes[i]);
+    files.emplace_back(key + ".png", encode_png(random_bytes({8, 8, 3}, i)));
+    if (image_first && !classes[i].empty()) std::swap(files[files.size() - 1], files[files.size() - 2]);
+  }
+  files.emplace_back("some.folder/no-image.cls", "99");
+  folder.put("a.tar", tar_of(files));
+  const ImageSet all = read_images(folder / "a.tar", {});
+  const auto lazy = open_tars(folder / "a.tar", {});
+  names = all.class_names;
+  EXPECT_EQ(lazy->images().class_names, names);
+  EXPECT_EQ(lazy->images().labels.defined(), all.labels.defined());
+  std::vector<int64_t> labels(classes.size(), -1);
+  for (size_t i = 0; all.labels.defined() && i < classes.size(); ++i) {
+    labels[i] = all.labels[static_cast<int64_t>(i)].item<int64_t>();
+    EXPECT_EQ(lazy->images().labels[static_cast<int64_t>(i)].item<int64_t>(), labels[i]);
+  }
+  return labels;
+}
+
+TEST_F(Tars, ClassesOfSamplesAreLabels) {
+  using Names = std::vector<std::string>;
+  using List = std::vector<int64_t>;
+  Names names;
+  for (const bool image_first : {false, true}) {
+    EXPECT_EQ(labels_of(folder, {"10", " 9\n", "010", "2"}, image_first, names), List({2, 1, 2, 0}));
+    EXPECT_EQ(names, Names({"2", "9", "10"})) << "sorted as numbers; 99 has no image";
+    EXPECT_EQ(labels_of(folder, {"dog", "cat", "10", "dog"}, image_first, names), List({2, 1, 0, 2}));
+    EXPECT_EQ(names, Names({"10", "cat", "dog"}));
+    // More than are decoded at once.
+    Names many(600);
+    for (size_t i = 0; i < many.size(); ++i) many[i] = std::to_string(i % 7);
+    const List labels = labels_of(folder, many, image_first, names);
+    for (size_t i = 0; i < many.size(); ++i) ASSERT_EQ(labels[i], i % 7) << i;
+  }
+  EXPECT_EQ(labels_of(folder, {"1", "1"}, true, names), List({-1, -1})) << "one class is none";
+}
+
+TEST_F(Tars, ClassesThatAreMissingOrBadAreNamed) {
+  std::vector<std::string> names;
+  {
+    const Log log;
+    EXPECT_EQ(labels_of(folder, {"1", "", "2"}, false, names), std::vector<int64_t>(3, -1));
+    EXPECT_NE(log.text().find("without a class, such as some.folder/1.png"), std::string::npos) << log.text();
+  }
+  ReadOptions options;
+  options.every_class = true;
+  expect_error([&] { read_images(folder / "a.tar", options); },
+               {"a.tar", "some.folder/1.png", "write a .cls file for every image"});
+  for (const char* text : {" \n", "cat\ndog"})
+    expect_error([&] { labels_of(folder, {"1", text}, false, names); }, {"a.tar:some.folder/1.cls", "class"});
 }
 
 TEST_F(Tars, OnlyWholePlainTarsAreReadOnDemand) {

@@ -68,7 +68,7 @@ void add_entries(archive* file, const std::string& path, const std::string& pref
   while (archive_entry* entry = next_entry(path, file)) {
     const int64_t consumed = archive_filter_bytes(file, -1) / kMega;
     bar.advance(consumed - std::exchange(shown, consumed));
-    if (!is_image_entry(entry, files)) continue;
+    if (!is_image_entry(path, file, entry, files)) continue;
     const std::string name = entry_name(entry);
     files.add(prefix + name, name, read_entry(path, name, file));
   }

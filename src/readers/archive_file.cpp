@@ -9,6 +9,7 @@
 #include "poem/error.h"
 #include "readers/decode.h"
 #include "readers/passed_over.h"
+#include "readers/reader_tools.h"
 
 namespace poem {
 
@@ -42,7 +43,7 @@ std::string entry_name(archive_entry* entry) {
   return fs::path(name == nullptr ? "" : name).lexically_normal().string();
 }
 
-bool is_image_entry(archive_entry* entry, ImageFiles& files) {
+bool is_image_entry(const std::string& path, archive* file, archive_entry* entry, ImageFiles& files) {
   const fs::path name = entry_name(entry);
   const auto hidden = [](const fs::path& part) { return is_hidden(part.string()); };
   if (std::any_of(name.begin(), name.end(), hidden)) return false;
@@ -50,7 +51,10 @@ bool is_image_entry(archive_entry* entry, ImageFiles& files) {
   if (type == AE_IFDIR) files.add_folder((name / "").parent_path().string());
   if (type != AE_IFREG) return false;
   if (is_image_name(name.string())) return true;
-  files.pass_over(name.string());
+  if (has_extension(name.string(), ".cls"))
+    files.add_class(path + ":" + name.string(), name.string(), read_entry(path, name.string(), file));
+  else
+    files.pass_over(name.string());
   return false;
 }
 

@@ -3,7 +3,8 @@
 //   const Archive file = new_archive();
 //   archive_read_open_memory(file.get(), data, bytes);
 //   while (archive_entry* entry = next_entry("a.tar", file.get()))
-//     if (is_image_entry(entry, files)) use(read_entry("a.tar", entry_name(entry), file.get()));
+//     if (is_image_entry("a.tar", file.get(), entry, files)) use(read_entry("a.tar", entry_name(entry),
+//     file.get()));
 #pragma once
 #include <archive.h>
 #include <archive_entry.h>
@@ -25,8 +26,9 @@ archive_entry* next_entry(const std::string& path, archive* file);  // null at t
 
 std::string entry_name(archive_entry* entry);  // its path in the archive, without "./"
 
-// Whether the entry is an image, by its name. `files` is told of other files and of folders.
-bool is_image_entry(archive_entry* entry, ImageFiles& files);
+// Whether the current entry is an image, by its name. `files` is told of other files, of folders, and of
+// classes (.cls).
+bool is_image_entry(const std::string& path, archive* file, archive_entry* entry, ImageFiles& files);
 
 // The content of the current entry. It is empty if only this entry is damaged (a wrong checksum), so that the
 // entry counts as one bad image.

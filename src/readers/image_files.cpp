@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
 #include "core/file.h"
@@ -30,29 +31,80 @@ std::string read_regular_file(const std::string& path) {
   return read_file(path);
 }
 
+bool is_number(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
+
 }  // namespace
 
 ImageFiles::ImageFiles(std::string source, const ReadOptions& options, Sink sink)
     : source_(std::move(source)), options_(options), sink_(std::move(sink)) {}
 
-int64_t ImageFiles::folder_index(const std::string& name) {
+ImageFiles::Origin ImageFiles::origin_of(const std::string& name) {
   const std::string folder = std::filesystem::path(name).parent_path().string();
-  const auto [entry, is_new] = folders_.emplace(folder, folders_.size());
+  const auto [entry, is_new] = folders_.emplace(folder, static_cast<int32_t>(folders_.size()));
   if (is_new) examples_.push_back(name);
-  return entry->second;
+  sample_images_.push_back(name);
+  return {entry->second, class_index()};
+}
+
+// Classes of samples without an image do not count.
+int32_t ImageFiles::class_index() {
+  if (sample_class_.empty() || sample_images_.empty()) return -1;
+  return sample_classes_.emplace(sample_class_, static_cast<int32_t>(sample_classes_.size())).first->second;
+}
+
+// WebDataset's key of a sample is the path up to the first dot of the file's name.
+void ImageFiles::enter_sample(const std::string& name) {
+  const size_t slash = name.rfind('/'), dot = name.find('.', slash == std::string::npos ? 0 : slash);
+  const std::string key = name.substr(0, dot);
+  if (sample_ == key) return;
+  leave_sample();
+  sample_ = key;
+}
+
+void ImageFiles::leave_sample() {
+  if (sample_class_.empty() && classless_.empty() && !sample_images_.empty())
+    classless_ = sample_images_.front();
+  sample_.reset();
+  sample_class_.clear();
+  sample_images_.clear();
+}
+
+void ImageFiles::add_class(const std::string& where, const std::string& name, const std::string& text) {
+  constexpr size_t kLongest = 200;
+  constexpr const char* kSpace = " \t\r\n";
+  const size_t first = std::min(text.find_first_not_of(kSpace), text.size());
+  std::string value = text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
+  if (value.empty() || value.size() > kLongest || value.find('\n') != std::string::npos)
+    throw Error(where, value.empty() ? "is empty" : "does not contain one class",
+                "write the number or the name of a class into it");
+  if (is_number(value)) value.erase(0, std::min(value.find_first_not_of('0'), value.size() - 1));  // 007
+  enter_sample(name);
+  sample_class_ = value;
+  for (size_t i = 1; i <= sample_images_.size(); ++i) {  // images that came before their class
+    if (i <= waiting_.size()) waiting_[waiting_.size() - i].origin.sample_class = class_index();
+    if (i <= announced_.size()) announced_[announced_.size() - i].sample_class = class_index();
+  }
+}
+
+void ImageFiles::announce(const std::string& name) {
+  enter_sample(name);
+  announced_.push_back(origin_of(name));
 }
 
 Labels ImageFiles::announced() {
+  leave_sample();
   Labels labels = label(announced_);
   tell_passed_over();
   return labels;
 }
 
 void ImageFiles::add(std::string where, std::string name, std::optional<std::string> bytes) {
-  const int64_t folder = folder_index(name);
+  enter_sample(name);
+  // Not in the middle of a sample, whose class may follow.
+  if ((waiting_.size() >= kBlock || waiting_bytes_ > kBlockBytes) && sample_images_.empty()) flush();
+  const Origin origin = origin_of(name);
   waiting_bytes_ += bytes ? bytes->size() : 0;
-  waiting_.push_back({std::move(where), std::move(name), folder, std::move(bytes)});
-  if (waiting_.size() == kBlock || waiting_bytes_ > kBlockBytes) flush();
+  waiting_.push_back({std::move(where), std::move(name), origin, std::move(bytes)});
 }
 
 void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
@@ -112,12 +164,12 @@ void ImageFiles::decode(size_t block) {
         options_.on_bad(*problems[i]);
       else
         spdlog::warn("left out: {}", problems[i]->what());
-      bad_.push_back(waiting_[i].folder);
+      bad_.push_back(waiting_[i].origin);
       continue;
     }
     check_size(waiting_[i].where, images[i]);
     good.push_back(std::move(images[i]));
-    kept_.push_back(waiting_[i].folder);
+    kept_.push_back(waiting_[i].origin);
     names_.add(waiting_[i].name);
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + count);
@@ -129,6 +181,7 @@ void ImageFiles::decode(size_t block) {
 
 Labels ImageFiles::finish() {
   flush();
+  leave_sample();
   if (!folders_.empty() && kept_.empty() && !options_.on_image)
     throw Error(source_, "contains no image that can be decoded", "check the files");
   Labels labels = label(kept_);
@@ -174,13 +227,14 @@ std::vector<std::string> ImageFiles::folder_names() const {
   return names;
 }
 
-Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
+Labels ImageFiles::label(const std::vector<Origin>& images) const {
   if (folders_.empty()) {
     const std::string files = passed_over_.summary();
     throw Error(source_, "contains no image" + (files.empty() ? "" : ", only " + files),
                 "poem reads " + listed(image_extensions()) + " files");
   }
   if (options_.on_image) return {};
+  if (!sample_classes_.empty()) return label_by_sample(images);
   const std::string shared = shared_folders(folder_names());
   std::map<std::string, int64_t> classes;  // sorted
   std::string stray;
@@ -200,9 +254,38 @@ Labels ImageFiles::label(const std::vector<int64_t>& folders) const {
   }
   std::vector<int64_t> label_of(folders_.size());
   for (const auto& [folder, index] : folders_) label_of[index] = classes.at(class_of(folder, shared));
-  result.labels = at::empty({static_cast<int64_t>(folders.size())}, at::kLong);
-  std::transform(folders.begin(), folders.end(), result.labels.data_ptr<int64_t>(),
-                 [&](int64_t folder) { return label_of[folder]; });
+  result.labels = at::empty({static_cast<int64_t>(images.size())}, at::kLong);
+  std::transform(images.begin(), images.end(), result.labels.data_ptr<int64_t>(),
+                 [&](const Origin& image) { return label_of[image.folder]; });
+  return result;
+}
+
+Labels ImageFiles::label_by_sample(const std::vector<Origin>& images) const {
+  if (!classless_.empty()) {
+    const std::string what =
+        fmt::format("has images without a class, such as {}, but others have one in a .cls file", classless_);
+    if (options_.every_class) throw Error(source_, what, "write a .cls file for every image");
+    spdlog::warn("{} {}: the classes are not used", source_, what);
+    return {};
+  }
+  std::vector<std::string> names(sample_classes_.size());
+  for (const auto& [name, index] : sample_classes_) names[index] = name;
+  const bool numbers = std::all_of(names.begin(), names.end(), is_number);
+  std::vector<int64_t> order(names.size()), label_of(names.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return numbers && names[a].size() != names[b].size() ? names[a].size() < names[b].size()
+                                                         : names[a] < names[b];
+  });
+  Labels result;
+  for (const int64_t index : order) {
+    label_of[index] = static_cast<int64_t>(result.class_names.size());
+    result.class_names.push_back(names[index]);
+  }
+  if (names.size() == 1) return {};
+  result.labels = at::empty({static_cast<int64_t>(images.size())}, at::kLong);
+  std::transform(images.begin(), images.end(), result.labels.data_ptr<int64_t>(),
+                 [&](const Origin& image) { return label_of[image.sample_class]; });
   return result;
 }
 

@@ -29,27 +29,41 @@ class ImageFiles {
   // the source.
   void add(std::string where, std::string name, std::optional<std::string> bytes = {});
 
+  // The class of a sample of WebDataset: the text of KEY.cls beside KEY.png, which lie next to each other.
+  // Such classes count instead of folders. `where` names the file in messages.
+  void add_class(const std::string& where, const std::string& name, const std::string& text);
+
   // Takes the names of all images before the first is added, including images that are never added: their
   // folders decide on the classes. announced() then returns the labels of all. It throws what finish() would
   // throw, except for bad images.
-  void announce(const std::string& name) { announced_.push_back(folder_index(name)); }
+  void announce(const std::string& name);
   Labels announced();
 
   // Decodes what was added so far.
   void flush();
 
   // The classes are the sorted names of the folders at the first level where the images lie in different
-  // folders. Images in one folder have no labels. No image at all is an Error.
+  // folders. Images in one folder have no labels. If samples have classes, these are the classes, sorted as
+  // numbers if all are. An image without one is then an Error with options.every_class; else a warning, and
+  // no image has a label. No image at all is an Error.
   Labels finish();
 
  private:
+  struct Origin {               // what decides on an image's class
+    int32_t folder;             // an index into folders_
+    int32_t sample_class = -1;  // an index into sample_classes_
+  };
   struct Item {
     std::string where, name;
-    int64_t folder;  // an index into folders_
+    Origin origin;
     std::optional<std::string> bytes;
   };
-  int64_t folder_index(const std::string& name);            // of the folder of this image
-  Labels label(const std::vector<int64_t>& folders) const;  // of images in these folders
+  Origin origin_of(const std::string& name);  // of the next image
+  void enter_sample(const std::string& name);
+  void leave_sample();
+  int32_t class_index();  // of the sample
+  Labels label(const std::vector<Origin>& images) const;
+  Labels label_by_sample(const std::vector<Origin>& images) const;
   std::vector<std::string> folder_names() const;
   size_t block() const;
   void decode(size_t block);
@@ -63,14 +77,19 @@ class ImageFiles {
   Sink sink_;
   std::vector<Item> waiting_;
   size_t waiting_bytes_ = 0;
-  std::map<std::string, int64_t> folders_;
+  std::map<std::string, int32_t> folders_;
+  std::map<std::string, int32_t> sample_classes_;
+  std::optional<std::string> sample_;  // key of the last image or class
+  std::string sample_class_;           // empty: none yet
+  std::vector<std::string> sample_images_;
+  std::string classless_;              // an image of a sample without a class
   std::vector<std::string> examples_;  // the first image of each folder
   PassedOver passed_over_;
   bool told_ = false;
-  std::vector<int64_t> announced_;   // the folder of each
-  std::vector<int64_t> kept_, bad_;  // the folder of each image that went to the sink, or was left out
-  ImageNames names_;                 // of those that were kept
-  std::string first_;                // the image whose size all others must have
+  std::vector<Origin> announced_;
+  std::vector<Origin> kept_, bad_;  // of each image that went to the sink, or was left out
+  ImageNames names_;                // of those that were kept
+  std::string first_;               // the image whose size all others must have
   std::vector<int64_t> first_size_;
 };
 

@@ -110,7 +110,7 @@ class TarIndex {
       if (begin + archive_entry_size(entry) > bytes)
         throw Error(tar.path, fmt::format("ends early, in {}", entry_name(entry)),
                     "download or write it again");
-      if (!is_image_entry(entry, files)) continue;
+      if (!is_image_entry(tar.path, file.get(), entry, files)) continue;
       const std::string name = entry_name(entry);
       offsets_.push_back(static_cast<uint64_t>(archive_read_header_position(file.get())));
       names_.add(name);

@@ -175,7 +175,7 @@ grep '^poem:' "$logs/err" | grep -qE "pool.poem: (was changed while|a part of it
 # Tars of WebDataset: files with one key are a sample, the images are read.
 /usr/bin/python3 "$sources/tests/cli/write_tars.py"
 expect_ok pack all.tar all.poem
-expect_words "$logs/err" "passed over 80 files: 40 .cls, 40 .json"
+expect_words "$logs/err" "passed over 40 files: 40 .json"
 expect_ok pack 'shards/pool-{000..001}.tar' braces.poem
 cmp all.poem braces.poem
 expect_ok pack shards folder.poem
@@ -200,6 +200,13 @@ expect_ok "${run[@]}" --out long --set 'data.outliers=[long-gnu.tar, long-pax.ta
 expect_words long/gallery/mined-0001.json deep/deep/deep déép/déép/déép
 expect_ok "${run[@]}" --out mixed --set "data.outliers=['shards/pool-{000..001}.tar#share=0.25', set#share=0.25, world:outliers:99]"
 expect_words "$logs/err" "38 outliers, 25 % of each pool" "set: 80 outliers, 25 %"
+
+# Their .cls files are labels: the tars can be trained on, and give the detector of the packed file.
+labelled=(train images.yaml --set data.size=20 --set train.epochs=1 --set data.validation=0.2)
+expect_ok "${labelled[@]}" --out tars --set 'data.train=shards/pool-{000..001}.tar'
+expect_words "$logs/err" "38 ID images in 3 classes"
+expect_ok "${labelled[@]}" --out labels --set data.train=all.poem
+cmp tars/detector.safetensors labels/detector.safetensors
 
 # Tars that are missing, cut short, or damaged.
 expect_error "pool-002.tar" "no such file" -- "${run[@]}" --out bad --set 'data.outliers=shards/pool-{000..002}.tar'
