@@ -48,7 +48,7 @@ Links links(const Machine& machine, int64_t devices) {
       inside ? Links{machine.link, machine.link_latency} : Links{machine.host_link, machine.host_latency};
   if (devices > 1 && !(chosen.bytes_per_second > 0))
     throw Error(machine.name, fmt::format("has no speed of messages {} hosts", inside ? "inside" : "between"),
-                fmt::format("measure it with poem launch --nproc N bench, or give {} in the file",
+                fmt::format("measure it with poem bench on several processes, or give {} in the file",
                             inside ? "link_bytes_per_s" : "host_link_bytes_per_s"));
   return chosen;
 }

@@ -24,7 +24,7 @@ assert machine["disk_bytes_per_s"] > 0 and speed["step_s"] > 0
 PYTHON
 expect_same "$(ls)" "$(printf 'machine.json\nplan.svg')" # bench leaves nothing else
 
-expect_error "CPU with" "between hosts" "poem launch --nproc N bench" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2
+expect_error "CPU with" "between hosts" "poem bench on several processes" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2
 expect_error "absent.json" -- plan "$config" --machine absent.json
 expect_error "--gpus" "'0'" -- plan "$config" --gpus 0
 expect_error "absent.yaml" -- plan absent.yaml
@@ -53,4 +53,4 @@ messages = sent / machine["link_bytes_per_s"] + 2 * machine["link_latency_s"]
 compute = max(speed["step_s"], 8 / (2 * speed["train_images_per_s"]))
 assert math.isclose(train["seconds"], steps * (compute + messages), rel_tol=1e-6), (train, machine)
 PYTHON
-expect_error "between hosts" "poem launch" -- plan "$config" --machine pair.json --gpus 3
+expect_error "between hosts" "poem bench on several processes" -- plan "$config" --machine pair.json --gpus 3
