@@ -106,13 +106,15 @@ class Faults {
   int ends_[2] = {-1, -1};
 };
 
-// Ends all processes soon after the first that failed, and returns that one's exit code.
+// Ends all processes soon after the first that failed, and returns that one's exit code. After Ctrl-C they
+// end by themselves, and rank 0 may take its time to save.
 int watch(Children& children) {
   constexpr int kSeconds = 15;  // time for the others to notice by themselves
+  constexpr int kInterrupted = 128 + SIGINT;
   int code = 0, seconds = 0;
   while (children.running() > 0) {
     const Children::Ended ended = children.wait([&] {
-      if (code != 0 && ++seconds == kSeconds) children.signal_all(SIGKILL);
+      if (code != 0 && code != kInterrupted && ++seconds == kSeconds) children.signal_all(SIGKILL);
     });
     if (ended.code != 0 && code == 0) code = ended.code;
   }
