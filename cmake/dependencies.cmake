@@ -57,7 +57,7 @@ poem_optional(ARCHIVE "zip and tar archives cannot be read" libarchive)
 poem_optional(WEBP "WebP images cannot be read" libwebpdemux)
 poem_optional(CURL "poem data fetch cannot download" libcurl)
 poem_optional(CRYPTO "checksums of data sets are not compared" libcrypto)
-poem_optional(HTTPLIB "poem serve cannot listen" cpp-httplib)
+poem_optional(HTTPLIB "poem serve cannot listen" cpp-httplib<0.16)
 
 # Several processes (src/dist/): LibTorch's c10d with Gloo between CPUs and NCCL between GPUs, each if its headers are
 # there and LibTorch was built with it.

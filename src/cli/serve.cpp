@@ -99,7 +99,7 @@ void add_serve(CLI::App& app, const CommonOptions& common) {
       ->type_name("N");
   command
       ->add_option("--timeout", options->server.timeout,
-                   "Seconds that a client may be silent; it may take six times that for a body")
+                   "Seconds that a client may be silent, or take for the head of a request; six times that for a body")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str()
       ->type_name("S");

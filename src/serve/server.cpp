@@ -4,16 +4,16 @@
 
 #ifdef POEM_HAS_HTTPLIB
 #include <fmt/format.h>
-#include <httplib.h>
 #include <spdlog/spdlog.h>
 
 #include <cctype>
 #include <chrono>
+#include <map>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "core/asset.h"
+#include "serve/http_server.h"
 
 namespace poem {
 namespace {
@@ -23,6 +23,11 @@ using httplib::Response;
 
 constexpr const char* kJson = "application/json";
 constexpr const char* kPredict = "/v1/predict";
+
+// The methods of each path, as the header Allow names them.
+const std::map<std::string, std::string> kMethods = {
+    {"/", "GET, HEAD"},         {"/healthz", "GET, HEAD"},      {"/metrics", "GET, HEAD"},
+    {"/v1/model", "GET, HEAD"}, {"/openapi.json", "GET, HEAD"}, {kPredict, "POST"}};
 
 // The time it takes does not tell how much of a guess was right.
 bool same_in_constant_time(const std::string& guess, const std::string& secret) {
@@ -51,28 +56,34 @@ void send(const Answer& answer, Response& response) {
   response.set_content(answer.body, kJson);
 }
 
-// Counts what arrives, unpacked: httplib compares only the Content-Length with its limit, and waits for every
-// read anew.
+Answer too_large(int64_t most) { return problem(413, fmt::format("the body is larger than {} bytes", most)); }
+
+// Counts what arrives, unpacked, and the time that all of it takes: httplib waits for every read anew.
 class BodyLimit {
  public:
   explicit BodyLimit(const ServerOptions& options)
-      : left_(options.body_bytes),
-        end_(std::chrono::steady_clock::now() + kReads * std::chrono::seconds(options.timeout)) {}
+      : most_(options.body_bytes), silence_(options.timeout), end_(Clock::now() + kReads * silence_) {}
   bool take(size_t bytes) {  // false: stop reading
-    left_ -= static_cast<int64_t>(bytes);
-    return left_ >= 0 && std::chrono::steady_clock::now() < end_;
+    taken_ += static_cast<int64_t>(bytes);
+    heard_ = Clock::now();
+    return taken_ <= most_ && heard_ < end_;
   }
-  // What to answer if reading stopped; empty if httplib has set a status.
-  std::optional<Answer> refusal(const ServerOptions& options) const {
-    if (left_ < 0) return problem(413, fmt::format("the body is larger than {} bytes", options.body_bytes));
-    if (std::chrono::steady_clock::now() >= end_) return problem(408, "the body took too long to arrive");
+  // What to answer if reading stopped; empty if the body is malformed, to which httplib gives a status.
+  std::optional<Answer> refusal() const {
+    if (taken_ > most_) return too_large(most_);
+    if (Clock::now() >= std::min(end_, heard_ + silence_))
+      return problem(408, "the body took too long to arrive");
     return std::nullopt;
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr int kReads = 6;  // times the timeout of one read, for a whole body
-  int64_t left_;
-  std::chrono::steady_clock::time_point end_;
+  const int64_t most_;
+  const std::chrono::seconds silence_;
+  const Clock::time_point end_;
+  int64_t taken_ = 0;
+  Clock::time_point heard_ = Clock::now();
 };
 
 // The files of a form, in the order in which they were sent. Empty if reading stopped.
@@ -101,16 +112,16 @@ std::optional<std::string> read_body(const httplib::ContentReader& reader, BodyL
   return read ? std::optional(body) : std::nullopt;
 }
 
-// Empty if httplib has refused the body and set the status.
+// Empty if the body is malformed and httplib has set the status.
 std::optional<Answer> predict(Service& service, const Request& request, const httplib::ContentReader& reader,
                               const ServerOptions& options) {
   BodyLimit limit(options);
   if (request.is_multipart_form_data()) {
     const auto uploads = read_form(reader, limit);
-    return uploads ? std::optional(service.predict(*uploads)) : limit.refusal(options);
+    return uploads ? std::optional(service.predict(*uploads)) : limit.refusal();
   }
   const auto body = read_body(reader, limit);
-  if (!body) return limit.refusal(options);
+  if (!body) return limit.refusal();
   if (lower_case(request.get_header_value("Content-Type")).rfind(kJson, 0) == 0)
     return service.predict_json(*body);
   if (body->empty())
@@ -118,19 +129,43 @@ std::optional<Answer> predict(Service& service, const Request& request, const ht
   return service.predict({{"image", *body}});
 }
 
+// Answers what can be refused before its body is read. False: it is for the handlers.
+bool refuse(const Request& request, Response& response, const ServerOptions& options, bool stopping) {
+  const auto with = [&](const Answer& answer) {
+    send(answer, response);
+    return true;
+  };
+  if (stopping) return with(problem(503, "the service is stopping; try again"));
+  const bool open = options.token.empty() || request.path == "/" || request.path == "/healthz";
+  if (!open && !authorised(request.get_header_value("Authorization"), options.token)) {
+    response.set_header("WWW-Authenticate", "Bearer");
+    return with(problem(401, "this service needs the header Authorization: Bearer TOKEN"));
+  }
+  const auto methods = kMethods.find(request.path);
+  if (methods == kMethods.end())
+    return with(problem(404, fmt::format("there is no {}; see /openapi.json", request.path)));
+  if (methods->second.find(request.method) == std::string::npos) {
+    response.set_header("Allow", methods->second);
+    return with(
+        problem(405, fmt::format("{} takes {}, not {}", request.path, methods->second, request.method)));
+  }
+  if (request.get_header_value<uint64_t>("Content-Length") > static_cast<uint64_t>(options.body_bytes))
+    return with(too_large(options.body_bytes));
+  return false;
+}
+
 }  // namespace
 
 struct Server::Http {
-  httplib::Server server;
+  HttpServer server;
   socket_t listener = -1;
   std::thread thread;
 };
 
 Server::Server(Service& service, const ServerOptions& options)
     : service_(service), options_(options), http_(std::make_unique<Http>()) {
-  httplib::Server& server = http_->server;
+  HttpServer& server = http_->server;
   server.new_task_queue = [n = options.connections] { return new httplib::ThreadPool(n); };
-  server.set_payload_max_length(options.body_bytes);
   server.set_read_timeout(options.timeout);
   server.set_write_timeout(options.timeout);
   server.set_tcp_nodelay(true);  // an answer is two writes: the second must not wait for an acknowledgement
@@ -141,14 +176,10 @@ Server::Server(Service& service, const ServerOptions& options)
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
 
-  // Authorisation, for everything but the page itself and the sign of life.
   server.set_pre_routing_handler([this](const Request& request, Response& response) {
-    const bool open = options_.token.empty() || request.path == "/" || request.path == "/healthz";
-    const bool allowed = open || authorised(request.get_header_value("Authorization"), options_.token);
-    if (allowed) return httplib::Server::HandlerResponse::Unhandled;
-    response.set_header("WWW-Authenticate", "Bearer");
-    send(problem(401, "this service needs the header Authorization: Bearer TOKEN"), response);
-    return httplib::Server::HandlerResponse::Handled;
+    return refuse(request, response, options_, http_->server.winding_down())
+               ? httplib::Server::HandlerResponse::Handled
+               : httplib::Server::HandlerResponse::Unhandled;
   });
   server.Post(kPredict,
               [this](const Request& request, Response& response, const httplib::ContentReader& reader) {
@@ -164,23 +195,17 @@ Server::Server(Service& service, const ServerOptions& options)
   get("/v1/model", kJson, [this] { return service_.model(); });
   get("/metrics", "text/plain; version=0.0.4", [this] { return service_.metrics_text(); });
   get("/openapi.json", kJson, [] { return std::string(asset("openapi.json")); });
+  get("/healthz", kJson, [] { return R"({"status":"ok"})"; });
   get("/", "text/html; charset=utf-8", [] { return std::string(asset("serve.html")); });
-  server.Get("/healthz", [this](const Request&, Response& response) {
-    send(service_.stopping() ? problem(503, "stopping") : Answer{200, R"({"status":"ok"})"}, response);
-  });
   server.set_logger([this](const Request& request, const Response& response) {
-    const std::set<std::string> known = {kPredict, "/v1/model", "/metrics", "/openapi.json", "/", "/healthz"};
-    service_.metrics().add_request(known.count(request.path) > 0 ? request.path : "other", response.status);
+    service_.metrics().add_request(kMethods.count(request.path) > 0 ? request.path : "other",
+                                   response.status);
   });
-  // What httplib refuses by itself: unknown paths, bodies and headers that are too large, bad requests.
-  server.set_error_handler([this](const Request& request, Response& response) {
-    if (!response.body.empty()) return;
-    const std::string text =
-        response.status == 404
-            ? fmt::format("there is no {} {}; see /openapi.json", request.method, request.path)
-        : response.status == 413 ? fmt::format("the body is larger than {} bytes", options_.body_bytes)
-                                 : fmt::format("the request was refused with status {}", response.status);
-    send(problem(response.status, text), response);
+  // What httplib refuses by itself: malformed requests, heads that are too large.
+  server.set_error_handler([](const Request&, Response& response) {
+    if (response.body.empty())
+      send(problem(response.status, fmt::format("the request was refused with status {}", response.status)),
+           response);
   });
   server.set_exception_handler([](const Request&, Response& response, std::exception_ptr thrown) {
     try {
@@ -206,9 +231,10 @@ void Server::start() {
 }
 
 void Server::stop() {
-  service_.stop();
+  if (!http_->thread.joinable()) return;
+  http_->server.wind_down();
   http_->server.stop();
-  if (http_->thread.joinable()) http_->thread.join();
+  http_->thread.join();
 }
 
 Server::~Server() { stop(); }

@@ -3,7 +3,7 @@
 //   Server server(service, {"127.0.0.1", 8080});
 //   server.start();   // returns once it listens
 //   …
-//   server.stop();    // answers what has begun
+//   server.stop();    // answers what has begun, and 503 to what comes meanwhile
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@ struct ServerOptions {
   std::string token = "";         // empty: everyone may ask; otherwise "Authorization: Bearer TOKEN"
   int64_t body_bytes = 32 << 20;  // of one request
   int connections = 64;           // served at the same time; others wait to be accepted
-  int timeout = 10;               // seconds that a client may be silent; six times that for a body
+  int timeout = 10;  // seconds that a client may be silent, or take for a head; six times that for a body
 };
 
 class Server {

@@ -9,7 +9,6 @@
 #pragma once
 #include <c10/core/Device.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -52,8 +51,6 @@ class Service {
   std::string model() const;  // JSON: what the detector knows, and the histogram of its held-out ID scores
   std::string metrics_text() const;
   ServiceMetrics& metrics() { return metrics_; }
-  void stop() { stopping_ = true; }  // only says so: requests that have begun are answered
-  bool stopping() const { return stopping_; }
 
  private:
   std::shared_ptr<const Detector> current() const;
@@ -66,7 +63,6 @@ class Service {
   mutable std::mutex mutex_;  // of detector_
   std::shared_ptr<const Detector> detector_;
   ServiceMetrics metrics_;
-  std::atomic<bool> stopping_{false};
   const int64_t most_images_;  // of a request
   std::mutex decoders_mutex_;
   std::condition_variable decoder_free_;

@@ -20,8 +20,10 @@ start() { # start ARGUMENTS...: sets $server and $url
 
 start --max-body 1 --max-queue 8
 cat >client.py <<'PYTHON'
-import base64, concurrent.futures, csv, gzip, json, os, re, socket, struct, sys, time, urllib.error, urllib.request
+import base64, concurrent.futures, csv, gzip, http.client, json, os, re, signal, socket, struct, sys, time
+import urllib.error, urllib.request
 url, mode = sys.argv[1:3]
+host, port = re.match("http://(.*):(.*)/", url).groups()
 
 
 def ask(path, body=None, kind=None, token=None):
@@ -69,7 +71,13 @@ if mode == "answers":
         assert abs(got["score"] - float(row["score"])) < 1e-4, (got, row)
     model = json.loads(ask("v1/model")[2])
     assert len(model["classes"]) == 8 and model["size"] == 16 and sum(model["held_out"]["counts"]) == 16
-    assert json.loads(ask("openapi.json")[2])["paths"].keys() == {"/v1/predict", "/v1/model", "/healthz", "/metrics", "/openapi.json"}
+    paths = json.loads(ask("openapi.json")[2])["paths"]
+    assert paths.keys() == {"/v1/predict", "/v1/model", "/healthz", "/metrics", "/openapi.json"}
+    documented = re.findall(r"\b[45]\d\d\b", " ".join(re.findall(r"^\| ([45]\d\d.*?) \|", open(sys.argv[3]).read(), re.M)))
+    described = [status for status in paths["/v1/predict"]["post"]["responses"] if status != "200"]
+    assert described == [status for status in documented if status not in ("404", "405")], (described, documented)
+    for path in paths:
+        assert "503" in paths[path]["post" if path == "/v1/predict" else "get"]["responses"], path
     assert ask("healthz")[0] == 200 and b"<title>" in ask("")[2]
 
     # Bad input: one clear answer each.
@@ -86,7 +94,6 @@ if mode == "answers":
     problem(413, "1048576", body=bytes(2 << 20))
     many, kind = form(*[(b"f", b"x.png", first)] * 9)
     problem(413, "9 images", body=many, kind=kind)
-    host, port = re.match("http://(.*):(.*)/", url).groups()
     for body in (gzip.compress(bytes(2 << 20)), b"100000\r\n" + bytes(1 << 20) + b"\r\n" + b"100000\r\n" + bytes(1 << 20) + b"\r\n0\r\n\r\n"):
         packed = body[:2] == b"\x1f\x8b"  # else in chunks, without a length
         with socket.create_connection((host, int(port))) as s:
@@ -94,7 +101,9 @@ if mode == "answers":
                 b"Content-Encoding: gzip\r\nContent-Length: %d" % len(body) if packed else b"Transfer-Encoding: chunked") + b"\r\n\r\n" + body)
             assert s.recv(100).split()[1] == b"413", packed
     problem(400, "not a text", body=b'{"images": [{"data": "", "name": 3}]}', kind="application/json")
-    problem(404, "GET", path="v2/predict", body=None, kind=None)
+    problem(404, "/v2/predict", path="v2/predict", body=None, kind=None)
+    assert problem(405, "POST", "GET", body=None, kind=None)["Allow"] == "POST"
+    assert problem(405, "/healthz", path="healthz")["Allow"] == "GET, HEAD"
     bomb = first[:16] + struct.pack(">II", 60000, 60000) + first[24:]  # a header that claims 3.6 thousand million pixels
     assert "error" in results(bomb, status=422)[0]
     with socket.create_connection((host, int(port))) as s:  # a huge header
@@ -122,11 +131,54 @@ elif mode == "stream":  # asks without a pause until the file `stop` is there; n
         assert "verdict" in results(first)[0]
         count += 1
     assert count > 5
+elif mode == "slow":  # the service lets clients be silent for one second
+    def answer(*pieces):
+        """What comes back for pieces that are sent a fifth of a second apart."""
+        with socket.create_connection((host, int(port)), timeout=20) as s:
+            for piece in pieces:
+                s.sendall(piece)
+                time.sleep(0.2)
+                s.settimeout(0.001)
+                try:
+                    return s.recv(1000)  # it does not wait for the rest
+                except TimeoutError:
+                    s.settimeout(20)
+            return s.recv(1000)
+    line = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+    for pieces in ([line[i:i + 1] for i in range(30)], [line] + [b"y"] * 30, [line], [line + b"\r\n" + bytes(50)]):
+        start = time.monotonic()
+        text = answer(*pieces)
+        assert text.split()[1] == b"408" and b"too long" in text, (pieces, text)
+        assert 0.9 < time.monotonic() - start < 4, pieces
+    assert ask("healthz")[0] == 200
+elif mode == "stop":
+    begun = socket.create_connection((host, int(port)), timeout=20)
+    begun.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(first))
+    assert begun.recv(100).split()[1] == b"100"
+    begun.sendall(first[:100])
+    kept = http.client.HTTPConnection(host, int(port), timeout=20)
+    kept.request("GET", "/healthz")
+    assert kept.getresponse().read() == b'{"status":"ok"}'
+    time.sleep(0.2)
+    os.kill(int(sys.argv[3]), signal.SIGTERM)
+    while ask("healthz")[0] == 200: time.sleep(0.01)
+    # New connections and open ones are told to come again, those with a large body too.
+    kept.request("POST", "/v1/predict", bytes(900000))
+    refused = kept.getresponse()
+    assert refused.status == 503 and refused.headers["Retry-After"] == "1" and refused.headers["Connection"] == "close"
+    assert "stopping" in json.loads(refused.read())["error"]
+    for _ in range(20):
+        assert problem(503, "stopping", body=bytes(900000))["Retry-After"] == "1"
+    assert problem(503, "stopping", path="metrics", body=None, kind=None)["Retry-After"] == "1"
+    # What had begun is answered.
+    begun.sendall(first[100:])
+    text = begun.recv(10000)
+    assert text.split()[1] == b"200" and b"verdict" in text, text
 elif mode == "token":
     assert ask("v1/model")[0] == 401 and ask("v1/predict", first)[0] == 401 and ask("v1/predict", first, token="secreT")[0] == 401
     assert ask("v1/predict", first, token="secret")[0] == 200 and ask("healthz")[0] == 200 and ask("")[0] == 200
 PYTHON
-python3 client.py "$url" answers || fail "answers: $(cat "$logs/serve-err")"
+python3 client.py "$url" answers "$sources/docs/deploy.md" || fail "answers: $(cat "$logs/serve-err")"
 
 # SIGHUP takes up another detector without a failed request; one that cannot be loaded leaves the one before.
 python3 client.py "$url" stream &
@@ -141,6 +193,11 @@ cp kept run/detector.safetensors
 touch stop
 wait $stream || fail "a request failed while the detector was loaded again"
 expect_words "$logs/serve-err" "loaded the detector again" "the detector before it goes on"
+python3 client.py "$url" stop $server || fail "stop: $(cat "$logs/serve-err")"
+wait $server || fail "SIGTERM: $(cat "$logs/serve-err")"
+
+start --timeout 1
+python3 client.py "$url" slow || fail "slow clients: $(cat "$logs/serve-err")"
 kill -TERM $server
 wait $server || fail "SIGTERM: $(cat "$logs/serve-err")"
 

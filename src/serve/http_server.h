@@ -1,0 +1,40 @@
+// httplib's server with two things that it lacks: a limit on the time that the head of a request takes, and
+// an end at which everybody who has connected gets an answer.
+//
+//   HttpServer server;
+//   server.Get("/", …);
+//   std::thread thread([&] { server.listen("127.0.0.1", 8080); });
+//   …
+//   server.wind_down();   // handlers see winding_down() and refuse; requests that have begun are answered
+//   server.stop();
+//   thread.join();
+#pragma once
+#include <httplib.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace poem {
+
+class Connection;
+
+class HttpServer : public httplib::Server {
+ public:
+  // From now on a connection ends after its next answer. Returns when all connections that were open have
+  // ended; until then new ones are accepted.
+  void wind_down();
+  bool winding_down() const { return winding_down_; }
+
+ private:
+  bool process_and_close_socket(socket_t socket) override;  // httplib calls it in a thread of its pool
+  void serve(Connection& connection);
+
+  std::atomic<bool> winding_down_{false};
+  std::mutex mutex_;  // of open_
+  std::condition_variable ended_;
+  int64_t open_ = 0;  // connections that began before winding down
+};
+
+}  // namespace poem
