@@ -15,7 +15,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "poem/error.h"
-#include "poem/read.h"
+#include "readers/image_list.h"
 
 namespace poem::python {
 namespace {
@@ -72,27 +72,22 @@ std::vector<Prediction> predict_array(const SharedDetector& shared, const at::Te
   return predictions;
 }
 
-// One image per path; some at a time, so that memory does not grow with their number.
+// One image per path, decoded by all threads, some at a time, so that memory does not grow with their number.
 std::vector<Prediction> predict_files(const SharedDetector& shared, const std::vector<std::string>& paths) {
-  constexpr size_t kBlock = 500;
+  std::vector<Prediction> predictions;
+  if (paths.empty()) return predictions;
   ReadOptions options;
   options.size = shared.detector.size;
-  std::vector<Prediction> predictions;
-  for (size_t first = 0; first < paths.size(); first += kBlock) {
+  options.on_image = [](const std::string& path, const Error* problem) {
+    if (problem) throw Error(path, problem->problem(), "give the paths of image files");
+  };
+  visit_files(paths, options, [&](const at::Tensor& pixels) {
     ImageSet block;
     block.name = "images";
-    std::vector<at::Tensor> pixels;
-    for (size_t i = first; i < std::min(first + kBlock, paths.size()); ++i) {
-      const ImageSet image = read_images(paths[i], options);
-      if (image.size() != 1)
-        throw Error(paths[i], fmt::format("contains {} images", image.size()),
-                    "give the path of one image file");
-      check_channels(image, shared.channels());
-      pixels.push_back(image.pixels);
-    }
-    block.pixels = at::cat(pixels);
+    block.pixels = pixels;
+    check_channels(block, shared.channels());
     predict(shared.detector, block, predictions);
-  }
+  });
   return predictions;
 }
 

@@ -237,6 +237,10 @@ TEST_F(Keys, AnAssignmentThatIsNoneIsAnError) {
   expect_bad_set("epochs=[", {"set epochs=[", "not valid YAML"});
   expect_bad_set("epochs=0", {"set epochs=0", "epochs is 0", "1 … 100"});
   expect_bad_set("epochs={a: 1}", {"epochs", "integer"});
+  // A section: how to assign one of its keys.
+  expect_bad_set("net={free: text, name: he}", {"'net' is a section", "one by one: set net.free=text"});
+  expect_bad_set("net=he", {"'net' is a section", "set net.name=VALUE"});
+  expect_bad_set("train={sets: [a]}", {"'train' is a section", "set train.flip=VALUE"});
 }
 
 TEST_F(Keys, WrittenValuesReadBackEqual) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "core/file.h"
+#include "core/memory.h"
 #include "core/pickle.h"
+#include "core/text.h"
 #include "core/zip.h"
 #include "expect_error.h"
 #include "poem/random.h"
@@ -197,6 +199,18 @@ TEST_F(StateDictTest, RefusesTensorsBeyondTheirStorage) {
   expect_bad(call(name("torch._utils", "_rebuild_tensor_v2"), {kStorage}), "too few arguments");
   expect_bad(call(name("torch._utils", "_rebuild_parameter"), {whole(1)}), "a parameter of no tensor");
   expect_bad(call(name("torch", "FloatStorage"), {whole(6)}), "is made by torch.FloatStorage");
+}
+
+// Two storages that claim three quarters of the free memory each.
+TEST_F(StateDictTest, AllStoragesTogetherMustFitIntoMemory) {
+  const uint64_t claim = available_memory() / 4 * 3 / 4 * 4, size = 1000;
+  const auto claiming = [&](const char* key) {
+    return tensor(storage("FloatStorage", key, static_cast<int64_t>(claim / 4)), 0, {1}, {1});
+  };
+  const std::string path = write(pickled(dict({{"a", claiming("0")}, {"b", claiming("1")}})),
+                                 {{"data/0", Bytes(size, 'x')}, {"data/1", Bytes(size, 'x')}});
+  write_file(path, replaced(read_file(path), raw(size), raw(claim)));
+  expect_error([&] { read_state_dict(path); }, {"model.pth", "MiB of memory", "without the rest"});
 }
 
 TEST_F(StateDictTest, NestingTakesNoStack) {

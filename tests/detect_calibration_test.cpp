@@ -188,6 +188,25 @@ TEST(Calibrate, SetsBothThresholdsAndFitsTheTemperature) {
   EXPECT_EQ(unsure, 3);
 }
 
+// The temperature with the smallest error is rarely the most likely one.
+TEST(Calibrate, KeepsATemperatureWithASmallerError) {
+  Detector detector = untrained_detector();
+  const ImageSet id = draw_world("test", 60, 3);
+  const at::Tensor logits = detector.logits(id);
+  double least = 1;
+  for (double temperature = 0.05; temperature < 20; temperature *= 1.02) {
+    const double error = calibration_error(logits, id.labels, temperature);
+    if (error < least) std::tie(least, detector.temperature) = std::pair(error, temperature);
+  }
+  const double before = detector.temperature;
+  const CalibrationOutcome outcome = calibrate(detector, id);
+  EXPECT_EQ(*outcome.best_temperature, *fit_temperature(logits, id.labels));
+  EXPECT_EQ(*outcome.error_before, least);
+  EXPECT_GT(*outcome.error_after, least);
+  EXPECT_FALSE(outcome.temperature_fitted);
+  EXPECT_EQ(detector.temperature, before);
+}
+
 TEST(Calibrate, WithoutLabelsLeavesTheTemperature) {
   Detector detector = untrained_detector();
   detector.temperature = 1.5;

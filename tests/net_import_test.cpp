@@ -117,7 +117,10 @@ TEST_F(Import, LeavesALastLayerOfOtherClassesFresh) {
   const Tensors source = renamed(tensors_of(*trained(wideresnet(9))), authors_name);
   const auto network = make_network(wideresnet(4), 2), fresh = make_network(wideresnet(4), 2);
   const std::string report = import_weights(*network, write(source)).report;
-  EXPECT_NE(report.find("; not used: fc.bias, fc.weight (9 outputs there, 4 here)"), std::string::npos)
+  EXPECT_NE(
+      report.find("; the last layer starts anew: the file's has 9 outputs, the network has 4; not used: "
+                  "fc.bias, fc.weight"),
+      std::string::npos)
       << report;
   const Tensors after = tensors_of(*network), before = tensors_of(*fresh);
   EXPECT_TRUE(after.at("linear.weight").equal(before.at("linear.weight")));
@@ -129,8 +132,52 @@ TEST_F(Import, LeavesALastLayerOfOtherClassesFresh) {
   headless.erase("fc.bias");
   headless["optimiser"] = at::zeros({3});
   const std::string other = import_weights(*network, write(headless)).report;
-  EXPECT_NE(other.find("the last layer is new: the file has none; not used: optimiser"), std::string::npos)
+  EXPECT_NE(other.find("the last layer starts anew: the file has none; not used: optimiser"),
+            std::string::npos)
       << other;
+
+  Tensors without_bias = renamed(tensors_of(*trained(wideresnet(4))), authors_name);
+  without_bias.erase("fc.bias");
+  const std::string third = import_weights(*network, write(without_bias)).report;
+  EXPECT_NE(
+      third.find("the last layer starts anew: the file has fc.weight but no fc.bias; not used: fc.weight"),
+      std::string::npos)
+      << third;
+  EXPECT_TRUE(tensors_of(*network).at("linear.weight").equal(before.at("linear.weight")));
+}
+
+// Outputs of other classes mean something else, even if their number is the same.
+TEST_F(Import, TakesALastLayerOnlyOfTheSameClasses) {
+  TensorFile file;
+  const auto source = trained(wideresnet(3));
+  store_weights(*source, "", file);
+  const auto fresh = make_network(wideresnet(3), 2);
+  const auto report = [&](const std::string& detector, const std::vector<std::string>& names, bool takes) {
+    file.metadata["detector"] = detector;
+    write_safetensors(folder_ / "d.safetensors", file);
+    const auto network = make_network(wideresnet(3), 2);
+    const std::string text = import_weights(*network, folder_ / "d.safetensors", names).report;
+    for (const char* name : {"linear.weight", "linear.bias"}) {
+      EXPECT_TRUE(tensors_of(*network).at(name).equal(tensors_of(takes ? *source : *fresh).at(name))) << text;
+    }
+    EXPECT_TRUE(tensors_of(*network).at("stem.weight").equal(file.tensors.at("stem.weight")));
+    return text;
+  };
+  const std::string known = R"({"class_names": ["bird", "cat", "dog"]})";
+  EXPECT_EQ(report(known, {"bird", "cat", "dog"}, true).find("anew"), std::string::npos);
+  EXPECT_NE(
+      report(known, {"bird", "dog", "cat"}, false)
+          .find("the last layer starts anew: its class 2 is 'cat', yours is 'dog'; not used: linear.bias"),
+      std::string::npos);
+  // Two classes and one for outliers have three outputs, too.
+  EXPECT_NE(report(known, {"bird", "cat"}, false).find("the file has 3 classes, your images have 2"),
+            std::string::npos);
+  EXPECT_EQ(report(known, {}, true).find("anew"), std::string::npos);  // the caller does not know
+  for (const char* unknown : {"{", "[]", "3", "{}", R"({"class_names": 3})"})
+    EXPECT_EQ(report(unknown, {"bird", "dog", "cat"}, true).find("anew"), std::string::npos) << unknown;
+  EXPECT_NE(
+      report(R"({"class_names": [1, 2, 3]})", {"1", "2", "3"}, false).find("its class 1 is 1, yours is '1'"),
+      std::string::npos);
 }
 
 TEST_F(Import, GivesAProjectionOrDensitiesOnlyWhatTheyShare) {
@@ -163,7 +210,8 @@ TEST_F(Import, NamesWhatDoesNotFit) {
   expect_bad(spec, without, {"norm.running_mean is missing", "authors' WideResNet", "network.name"});
   expect_bad(spec, with("conv1.weight", at::zeros({16, 1, 3, 3})),
              {"does not fit wideresnet", "conv1.weight has shape [16, 1, 3, 3], expected [16, 3, 3, 3]"});
-  expect_bad(spec, with("fc.weight", at::zeros({4, 65})), {"fc.weight has shape [4, 65]"});
+  expect_bad(spec, with("fc.weight", at::zeros({4, 65})),
+             {"fc.weight has shape [4, 65], expected 64 columns"});
   // A deeper network has all tensors of a shallower one, and more.
   expect_bad(spec, with("block1.layer.1.conv1.weight", at::zeros({16, 16, 3, 3})),
              {"block1.layer.1.conv1.weight has no place"});
@@ -229,7 +277,7 @@ TEST_F(Import, WarnsIfADetectorWasTrainedWithOtherPixels) {
 TEST_F(Import, ChecksBeforeANetworkIsMade) {
   const Tensors source = tensors_of(*trained(wideresnet(9)));
   const auto network = make_network(wideresnet(2), Weights::none());
-  EXPECT_NE(import_weights(*network, write(source)).report.find("9 outputs there, 2 here"),
+  EXPECT_NE(import_weights(*network, write(source)).report.find("has 9 outputs, the network has 2"),
             std::string::npos);
   Tensors bad = source;
   bad.erase("stem.weight");

@@ -361,11 +361,30 @@ TEST(Run, WhatIsNoRunIsAnError) {
   folder.put("photos/a.yaml", "x");
   expect_error([&] { resume_run(folder / "photos", kCpu); }, {"photos", "is not a run"});
   expect_error([&] { resume_run(folder / "none", kCpu); }, {"none", "is not a run"});
-  expect_error([&] { detector_path(folder / "photos"); }, {"photos", "is not a run"});
-  expect_error([&] { detector_path(folder / "photos/a.yaml"); },
-               {"photos/a.yaml", "neither a run nor a detector"});
+  expect_error([&] { detector_path(folder / "photos"); }, {"photos", "is a folder, but not a run"});
   folder.put("photos/b.safetensors", "x");
   EXPECT_EQ(detector_path(folder / "photos/b.safetensors"), folder / "photos/b.safetensors");
+}
+
+TEST(Run, ArgumentsInTheWrongOrderAreRecognised) {
+  TemporaryFolder folder;
+  folder.put("photos/cat/a.jpg", "\xff\xd8 and so on, for long enough");
+  const auto expect_refused = [&](const std::string& path, const std::string& what,
+                                  const std::string& remedy) {
+    expect_error([&] { detector_path(folder / path); }, {path, "is " + what + ", not a detector", remedy});
+  };
+  folder.put("a.yaml", "x");
+  folder.put("a.onnx", "\x08\x08\x12\x04poem: and so on");
+  folder.put("a.pth", "PK\x03\x04 and so on, for long enough");
+  folder.put("a.csv", "path,verdict,score");
+  expect_refused("photos/cat/a.jpg", "an image", "the detector comes first");
+  expect_refused("photos", "a folder of images", "the detector comes first");
+  expect_refused("a.yaml", "a config", "the detector comes first");
+  expect_refused("a.onnx", "an ONNX model", "exported from");
+  expect_refused("a.pth", "a file of PyTorch", "network.init");
+  expect_refused("a.csv", "something else than a safetensors file", "the detector comes first");
+  folder.put("cut.safetensors", std::string("\x40\0\0\0\0\0\0\0{\"__met", 14));
+  EXPECT_EQ(detector_path(folder / "cut.safetensors"), folder / "cut.safetensors");
 }
 
 TEST(Run, ACheckpointThatDoesNotFitIsAnError) {

@@ -33,8 +33,9 @@ struct KeptShare {
 };
 KeptShare kept_share(const Calibration& calibration);
 
-// "keeps 23 of 24 held-out ID images (asked: 95 %) and, with 95 % confidence, 78.9 to 99.0 % of new ones"
-std::string to_text(const Calibration& calibration);
+// "keeps 23 of 24 held-out ID images (asked: 95 %) and, with 95 % confidence, 78.9 to 99.0 % of new ones".
+// `images` are what the threshold was set on.
+std::string to_text(const Calibration& calibration, const std::string& images = "held-out ID images");
 
 // Sets the detector's threshold, calibration and held_out from the scores of held-out ID images. Takes back
 // an earlier `unsure`. No score, or one that is NaN, is an Error.
@@ -58,12 +59,15 @@ struct CalibrationTarget {
 void check_target(const CalibrationTarget& target);  // an Error if a share is out of range
 
 struct CalibrationOutcome {
-  std::optional<double> error_before, error_after;  // calibration_error(); empty without labels
-  bool temperature_fitted = false;                  // false: detector.temperature is as it was
+  // calibration_error() at the old temperature and at the best one; empty without labels.
+  std::optional<double> error_before, error_after;
+  std::optional<double> best_temperature;  // fit_temperature()
+  bool temperature_fitted = false;         // false: detector.temperature is as it was
 };
 
 // Sets threshold, calibration, unsure and held_out from ID images that the network was not trained on, and
-// the temperature if these have labels.
+// the temperature if these have labels, unless the best one raises the calibration error: the likelihood, by
+// which it is fitted, weighs a few confident mistakes more than that.
 CalibrationOutcome calibrate(Detector& detector, const ImageSet& id, const CalibrationTarget& target = {});
 
 }  // namespace poem

@@ -125,8 +125,10 @@ struct Mined {
 std::vector<ClassShare> class_shares(const ImageSet& outliers, const std::vector<Crop>& pool,
                                      const std::vector<Crop>& mined);
 
-// An Error if settings.select is more than the pool offers.
+// An Error if settings.select is more than the pool offers. Before there is a pool, settings.pool says how
+// many entries it will have.
 void check_select(const std::vector<Crop>& pool, const MiningSettings& settings);
+void check_select(const MiningSettings& settings);
 
 // `last` is the set mined in the last epoch, or empty. An N that is larger than the pool offers is an Error.
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last);

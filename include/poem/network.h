@@ -116,14 +116,18 @@ std::vector<std::string> network_names();
 
 // What import_weights() did, in words.
 struct Imported {
-  std::string report;  // "60 of 62 tensors from FILE; not used: fc.weight, fc.bias (9 outputs there, 6 here)"
+  // "60 of 62 tensors from FILE; the last layer starts anew: the file's has 9 outputs, the network has 6; not
+  // used: fc.bias, fc.weight"
+  std::string report;
   std::string warning;  // what the weights need besides; usually empty
 };
 
 // Copies weights from a .safetensors file or a state dict that PyTorch saved (.pth), in which nothing is
 // executed. The names are poem's own (a detector or a checkpoint), torchvision's (ResNets), or those of the
 // DenseNet and WideResNet of the paper's authors. The last layer stays as it is if the file has none, or one
-// with another number of outputs. An Error if anything else differs; the network is then unchanged.
-Imported import_weights(Network& network, const std::string& path);
+// with another number of outputs, or of other classes: a detector names them, and `class_names` are those of
+// the first outputs (empty: any). An Error if anything else differs; the network is then unchanged.
+Imported import_weights(Network& network, const std::string& path,
+                        const std::vector<std::string>& class_names = {});
 
 }  // namespace poem

@@ -29,11 +29,25 @@ struct Options {
   bool skip_bad = false, force = false;
 };
 
+// The run that says what the detector was trained on; empty if nothing does.
+std::optional<RunFolder> run_of(const std::string& run_or_file) {
+  const fs::path given = run_or_file;
+  const RunFolder run((fs::is_directory(given) ? given : given.parent_path() / ".").string());
+  std::error_code ignored;
+  const bool own = fs::is_directory(given) || fs::equivalent(given, run.detector, ignored);
+  return own && run.is_run() ? std::optional(run) : std::nullopt;
+}
+
 // The detector fits its training images better than new ones, so they say nothing about these.
-void check_not_trained_on(const Options& options) {
-  const RunFolder run(options.run);
-  if (!run.is_run()) return;
-  const Config config = read_config(run.config, {});
+void check_not_trained_on(const Options& options, const std::optional<RunFolder>& run) {
+  if (!run) {
+    spdlog::warn(
+        "{} does not say what it was trained on, so poem could not check that the images of {} are new "
+        "to it; name the run folder instead of the file to have that checked",
+        options.run, options.id);
+    return;
+  }
+  const Config config = read_config(run->config, {});
   std::error_code ignored;
   const fs::path trained = fs::path(config.data.folder) / config.data.train;
   if (options.id != config.data.train && !fs::equivalent(options.id, trained, ignored)) return;
@@ -47,12 +61,19 @@ void tell_temperature(const Detector& detector, const ImageSet& id, const Calibr
                id.labelled() ? "the network does not classify" : "the images have no labels");
     return;
   }
-  if (!outcome.temperature_fitted) {
+  if (!outcome.best_temperature) {
     fmt::print(
         "temperature  {:.4g}, not fitted: no temperature is best for these images, as if all or none of "
-        "their "
-        "classes were recognised; ECE {:.2f} %\n",
+        "their classes were recognised; ECE {:.2f} %\n",
         detector.temperature, 100 * *outcome.error_before);
+    return;
+  }
+  if (!outcome.temperature_fitted) {
+    spdlog::warn(
+        "a temperature of {:.4g} fits the images best, but it raises their ECE from {:.2f} % to {:.2f} %",
+        *outcome.best_temperature, 100 * *outcome.error_before, 100 * *outcome.error_after);
+    fmt::print("temperature  {:.4g}, kept: ECE {:.2f} % on these images\n", detector.temperature,
+               100 * *outcome.error_before);
     return;
   }
   fmt::print("temperature  {:.4g}: ECE {:.2f} % before, {:.2f} % after, on these images\n",
@@ -83,18 +104,20 @@ void run(const Options& options, const CommonOptions& common) {
   check(target);
   check_source(options.id);
   OutputFiles files({options.out}, options.force);
-  check_not_trained_on(options);
-  Detector detector = Detector::load(detector_path(options.run));
+  const std::string path = detector_path(options.run);
+  check_not_trained_on(options, run_of(options.run));
+  Detector detector = Detector::load(path);
   detector.network->to(pick_device(common.device));
   const ImageSet id = read_images(options.id, {detector.size, options.skip_bad});
   const CalibrationOutcome outcome = calibrate(detector, id, target);
   files.write(options.out, [&](const std::string& staged) { detector.save(staged); });
   files.commit();
   warn_of_few(target, id.size());
-  fmt::print("threshold    {:.6g} {}\n", *detector.threshold, to_text(*detector.calibration));
+  const std::string images = "images of " + options.id;
+  fmt::print("threshold    {:.6g} {}\n", *detector.threshold, to_text(*detector.calibration, images));
   if (detector.unsure)
     fmt::print("unsure from  {:.6g} {}\n", detector.unsure->threshold,
-               to_text(Calibration{detector.unsure->tpr, id.size()}));
+               to_text(Calibration{detector.unsure->tpr, id.size()}, images));
   tell_temperature(detector, id, outcome);
   fmt::print("p-values     ranks among the scores of {} images\ndetector     {}\n", id.size(), options.out);
 }

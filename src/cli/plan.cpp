@@ -14,6 +14,7 @@
 #include "plan/cost.h"
 #include "plan/picture.h"
 #include "poem/config.h"
+#include "poem/error.h"
 
 namespace poem {
 namespace {
@@ -65,10 +66,21 @@ std::string json_text(const std::vector<PhaseCost>& phases, double memory) {
   return nlohmann::ordered_json{{"phases", rows}, {"memory_bytes_per_device", memory}}.dump(2) + "\n";
 }
 
+// The number of outliers may follow from the number of images, which is only a guess unless it was given.
+Workload workload(const Config& config, const Options& options) {
+  try {
+    return workload_of(config, *make_network(config.network, 0), options.images);
+  } catch (const Error& e) {
+    if (e.where() != "mining.select" || config.mining.select > 0) throw;
+    throw Error(e.where(), fmt::format("{} for {} ID images", e.problem(), options.images),
+                "say with --images how many there are, or " + e.remedy());
+  }
+}
+
 void run(const Options& options) {
   const Config config = read_config(options.config, options.set, "--set");
   const Machine machine = read_machine(options.machine);
-  const Workload work = workload_of(config, *make_network(config.network, 0), options.images);
+  const Workload work = workload(config, options);
   const std::vector<PhaseCost> phases = epoch_costs(work, machine, options.devices);
   const double memory = device_memory(work, options.devices);
   if (!options.svg.empty()) write_file(options.svg, plan_picture(work, machine));

@@ -118,9 +118,9 @@ void predict_all(const Detector& detector, const std::vector<std::string>& sourc
 
 void run(const Options& options, const CommonOptions& common) {
   catch_interrupts();
+  const std::string path = detector_path(options.run);  // first: the arguments may be in the wrong order
   check(options);
   OutputFiles files({options.out, options.sheet}, options.force);
-  const std::string path = detector_path(options.run);
   for (const std::string& output : {options.out, options.sheet}) {
     std::error_code code;
     if (!output.empty() && std::filesystem::equivalent(output, path, code))

@@ -138,7 +138,19 @@ const Key& find_key(const std::vector<Key>& keys, const std::string& name, const
 
 bool is_section(const std::vector<Key>& keys, const std::string& name) {
   return std::any_of(keys.begin(), keys.end(),
-                     [&](const Key& key) { return key.name.rfind(name + ".", 0) == 0; });
+                     [&](const Key& key) { return starts_with(key.name, name + "."); });
+}
+
+// How to assign a key of a section: the first that the value has, or that there is.
+std::string example_of(const std::vector<Key>& keys, const std::string& section, const YAML::Node& value,
+                       const std::string& given_to) {
+  const auto own = std::find_if(keys.begin(), keys.end(),
+                                [&](const Key& key) { return starts_with(key.name, section + "."); });
+  std::string example = own->name + "=VALUE";
+  if (value.IsMap() && value.size() > 0 && value.begin()->first.IsScalar() &&
+      value.begin()->second.IsScalar())
+    example = fmt::format("{}.{}={}", section, value.begin()->first.Scalar(), value.begin()->second.Scalar());
+  return fmt::format("assign its keys one by one: {} {}", given_to, example);
 }
 
 void assign_tree(const std::vector<Key>& keys, const YAML::Node& node, const std::string& prefix,
@@ -227,8 +239,10 @@ void set_key(const std::vector<Key>& keys, const std::string& assignment, const 
   const std::string where = given_to + " " + assignment;
   if (equals == std::string::npos) throw Error(where, "has no '='", "write key=value");
   const std::string name = assignment.substr(0, equals);
-  const Key& key = find_key(keys, name, where);
-  assign(key, load_yaml(where, assignment.substr(equals + 1), "quote the value"), where);
+  const YAML::Node value = load_yaml(where, assignment.substr(equals + 1), "quote the value");
+  if (is_section(keys, name))
+    throw Error(where, "'" + name + "' is a section", example_of(keys, name, value, given_to));
+  assign(find_key(keys, name, where), value, where);
 }
 
 std::string value_text(const Key& key) {

@@ -11,6 +11,7 @@
 
 #include "core/memory.h"
 #include "core/pickle.h"
+#include "core/text.h"
 #include "core/zip.h"
 #include "poem/error.h"
 
@@ -67,6 +68,16 @@ class Archive {
     return bytes(entry);
   }
 
+  // All storages together: each alone may fit.
+  void check_room() const {
+    uint64_t bytes = 0;
+    for (const auto& [name, entry] : entries_) {
+      if (starts_with(name, folder_ + "/data/") && __builtin_add_overflow(bytes, entry.size, &bytes))
+        damaged(path_, "claims an impossible size");
+    }
+    check_memory(path_, bytes, "save the state dict without the rest");
+  }
+
   // A storage of so many elements.
   at::Tensor storage(const std::string& key, at::ScalarType type, int64_t count) const {
     const auto found = entries_.find(folder_ + "/data/" + key);
@@ -76,7 +87,6 @@ class Archive {
     if (count < 0 || __builtin_mul_overflow(count, static_cast<int64_t>(c10::elementSize(type)), &size) ||
         static_cast<uint64_t>(size) != entry.size)
       damaged(zip_.where(entry), fmt::format("has {} bytes for {} elements", entry.size, count));
-    check_memory(path_, entry.size, "save the state dict without the rest");
     at::Tensor tensor = at::empty({count}, at::TensorOptions(type));
     ZipStream stream(zip_, entry);
     stream.read(tensor.data_ptr(), entry.size);
@@ -108,6 +118,7 @@ class StateDict {
     TensorFile file;
     file.path = path_;
     const PickleValue& dict = find_dict();
+    archive_.check_room();
     for (size_t i = 0; i < dict.items.size(); i += 2) {
       const PickleValue &name = pickle_[dict.items[i]], &value = pickle_[dict.items[i + 1]];
       if (name.kind == Kind::kText && is_tensor(value)) file.tensors[name.text] = tensor(name.text, value);

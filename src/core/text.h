@@ -27,6 +27,10 @@ std::string listed(const std::vector<std::string>& names);
 // A field of a CSV line: quoted if it contains a comma, a quote or a line feed.
 std::string csv_field(const std::string& text);
 
+inline bool starts_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
+
 // An argument for a shell: in quotes if it contains a space or another character with a meaning in the
 // shell.
 std::string shell_quoted(const std::string& text);

@@ -68,12 +68,11 @@ KeptShare kept_share(const Calibration& calibration) {
   return {quantile(n, k, (1 - kConfidence) / 2), quantile(n, k, (1 + kConfidence) / 2)};
 }
 
-std::string to_text(const Calibration& calibration) {
+std::string to_text(const Calibration& calibration, const std::string& images) {
   const KeptShare kept = kept_share(calibration);
   return fmt::format(
-      "keeps {} of {} held-out ID images (asked: {:.4g} %) and, with {:.0f} % confidence, {:.1f} to {:.1f} % "
-      "of new ones",
-      count_at_tpr(calibration.images, calibration.tpr), calibration.images, 100 * calibration.tpr,
+      "keeps {} of {} {} (asked: {:.4g} %) and, with {:.0f} % confidence, {:.1f} to {:.1f} % of new ones",
+      count_at_tpr(calibration.images, calibration.tpr), calibration.images, images, 100 * calibration.tpr,
       100 * kConfidence, 100 * kept.low, 100 * kept.high);
 }
 
@@ -132,11 +131,11 @@ CalibrationOutcome calibrate(Detector& detector, const ImageSet& id, const Calib
   if (!id.labelled() || !detector.network->classifies()) return outcome;
   const at::Tensor logits = at::cat(blocks), labels = labels_among(id, detector.class_names);
   outcome.error_before = calibration_error(logits, labels, detector.temperature);
-  if (const auto temperature = fit_temperature(logits, labels)) {
-    detector.temperature = *temperature;
-    outcome.temperature_fitted = true;
-  }
-  outcome.error_after = calibration_error(logits, labels, detector.temperature);
+  outcome.best_temperature = fit_temperature(logits, labels);
+  outcome.error_after =
+      calibration_error(logits, labels, outcome.best_temperature.value_or(detector.temperature));
+  outcome.temperature_fitted = outcome.best_temperature && *outcome.error_after <= *outcome.error_before;
+  if (outcome.temperature_fitted) detector.temperature = *outcome.best_temperature;
   return outcome;
 }
 

@@ -5,22 +5,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <mutex>
-#include <string_view>
 
 #include "core/interrupts.h"
+#include "images/fingerprint.h"
 
 namespace poem {
 namespace {
 
 constexpr size_t kFew = 64;       // bytes
 constexpr int64_t kBlock = 4096;  // images searched between two looks at Ctrl-C
-
-uint64_t hash_of(const uint8_t* bytes, size_t count) {
-  return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), count});
-}
 
 // Bytes from the middle of an image, where photos differ most.
 uint64_t hash_of_few(const uint8_t* image, size_t bytes) {

@@ -18,10 +18,6 @@ constexpr int kSide = 16;            // of the small picture
 constexpr int kHighest = 10;         // the sum of both frequencies of a wave
 constexpr float kLeastContrast = 3;  // standard deviation in grey levels; photos are above 8
 
-uint64_t hash_of(const void* bytes, size_t count) {
-  return std::hash<std::string_view>()({static_cast<const char*>(bytes), count});
-}
-
 // The waves of frequencies 0 … kHighest along one side, each of length 1.
 struct Basis {
   float wave[kHighest + 1][kSide];
@@ -113,6 +109,10 @@ bool grey(const Fingerprint& mark) { return difference(mark.colours, {}) < kLeas
 }  // namespace
 
 bool Fingerprint::flat() const { return waves == std::array<int8_t, 64>{}; }
+
+uint64_t hash_of(const void* bytes, size_t count) {
+  return std::hash<std::string_view>()({static_cast<const char*>(bytes), count});
+}
 
 std::vector<Fingerprint> fingerprints(const at::Tensor& pixels) {
   const at::Tensor whole = pixels.contiguous(), pictures = fit(whole, kSide);

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Fingerprint {
 
   bool flat() const;  // hardly any contrast: nothing to recognise the image by
 };
+
+uint64_t hash_of(const void* bytes, size_t count);
 
 std::vector<Fingerprint> fingerprints(const at::Tensor& pixels);
 

@@ -68,6 +68,14 @@ int64_t available(const std::vector<Crop>& pool, int64_t limit) {
   return total;
 }
 
+void check_offered(int64_t offered, const MiningSettings& settings) {
+  if (settings.select <= std::max<int64_t>(0, offered)) return;
+  throw Error("mining.select",
+              fmt::format("{} outliers are to be mined, but the pool offers only {}", settings.select,
+                          std::max<int64_t>(0, offered)),
+              "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
+}
+
 // The part of the pool that a rank scores.
 struct Shard {
   Shard(const MiningTask& whole, const Team& team) : task(whole), pool_size(whole.pool.size()), team(team) {
@@ -252,14 +260,11 @@ void register_miner(const std::string& name, MinerFactory make) {
 }
 
 void check_select(const std::vector<Crop>& pool, const MiningSettings& settings) {
-  const int64_t offered =
-      std::max<int64_t>(0, available(pool, settings.max_per_image) - settings.skip_count(pool.size()));
-  if (settings.select > offered) {
-    throw Error(
-        "mining.select",
-        fmt::format("{} outliers are to be mined, but the pool offers only {}", settings.select, offered),
-        "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
-  }
+  check_offered(available(pool, settings.max_per_image) - settings.skip_count(pool.size()), settings);
+}
+
+void check_select(const MiningSettings& settings) {
+  check_offered(settings.pool - settings.skip_count(static_cast<size_t>(settings.pool)), settings);
 }
 
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last, const Team& team) {

@@ -17,6 +17,7 @@
 #include "core/file.h"
 #include "core/npy.h"
 #include "core/state_dict.h"
+#include "core/text.h"
 #include "net/weights.h"
 #include "poem/error.h"
 #include "poem/network.h"
@@ -25,6 +26,8 @@ namespace poem {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* kWeight = "linear.weight";  // of the last layer
 
 TensorFile read_weights(const std::string& path) {
   const InputFile file(path);
@@ -63,8 +66,6 @@ std::string translated(const std::string& name) {
   return fmt::format("{}{}{}", part[1].str(), std::stoi(part[2]) + 1, part[3].str());
 }
 
-bool starts_with(const std::string& text, const char* start) { return text.rfind(start, 0) == 0; }
-
 bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -85,7 +86,8 @@ std::string first_of(const std::vector<std::string>& texts, const char* separato
 // The comparison of a file with a network. Nothing is copied before all of it fits.
 class Import {
  public:
-  Import(const Network& network, const TensorFile& file) : network_(network), file_(file) {
+  Import(const Network& network, const TensorFile& file, const std::vector<std::string>& class_names)
+      : network_(network), file_(file), class_names_(class_names) {
     for (const auto& [name, tensor] : network.parameters()) targets_.emplace(name, tensor);
     for (const auto& [name, tensor] : network.buffers()) {
       if (!starts_with(name, "density.")) targets_.emplace(name, tensor);  // learnt from images
@@ -131,26 +133,52 @@ class Import {
 
   // The last layer of a file is used as a whole or not at all.
   void check_head() {
-    std::vector<std::string> names;
-    bool fits = true;
-    for (const auto& [name, target] : targets_) {
-      if (!in_head(name)) continue;
-      const auto source = sources_.find(name);
-      fits &= source != sources_.end() && shape(source->second) == target.sizes();
-      if (source != sources_.end()) names.push_back(source->second);
-    }
-    if (fits) return;
-    const auto weight = sources_.find("linear.weight");
-    if (weight == sources_.end()) {
-      head_ = "the last layer is new: the file has none";
-    } else if (shape(weight->second).size() == 2 && shape(weight->second)[1] == network_.feature_count()) {
-      head_ = fmt::format("not used: {} ({} outputs there, {} here)", fmt::join(names, ", "),
-                          shape(weight->second)[0], targets_.at("linear.weight").size(0));
-    } else {
-      return;  // check_backbone() says why
-    }
-    for (auto source = sources_.begin(); source != sources_.end();)
+    const std::string reason = why_new_head();
+    if (reason.empty()) return;
+    head_ = "the last layer starts anew: " + reason;
+    for (auto source = sources_.begin(); source != sources_.end();) {
+      if (in_head(source->first)) unused_.push_back(source->second);
       source = in_head(source->first) ? sources_.erase(source) : std::next(source);
+    }
+  }
+
+  // Empty if the network can have the file's last layer, or if check_backbone() refuses it.
+  std::string why_new_head() const {
+    const auto weight = sources_.find(kWeight);
+    if (weight == sources_.end()) return "the file has none";
+    if (!has_our_features(weight->second)) return "";
+    const int64_t there = shape(weight->second)[0], here = targets_.at(kWeight).size(0);
+    if (there != here) return fmt::format("the file's has {} outputs, the network has {}", there, here);
+    for (const auto& [name, target] : targets_) {
+      if (in_head(name) && sources_.count(name) == 0)
+        return fmt::format("the file has {} but no {}", weight->second, name_there(name, weight->second));
+    }
+    return network_.classifies() ? first_other_class() : "";
+  }
+
+  bool has_our_features(const std::string& weight) const {
+    return shape(weight).size() == 2 && shape(weight)[1] == network_.feature_count();
+  }
+
+  // "linear.bias" → "fc.bias", as the file calls the layer of `weight`.
+  static std::string name_there(const std::string& name, const std::string& weight) {
+    const std::string own = kWeight, layer = own.substr(0, own.find('.'));
+    return replaced(name, layer, weight.substr(0, weight.rfind('.')));
+  }
+
+  // A detector says which classes its outputs are of.
+  std::string first_other_class() const {
+    const json names = about().value("class_names", json());
+    if (class_names_.empty() || !names.is_array()) return "";
+    const auto shown = [](const json& name) {
+      return name.is_string() ? "'" + name.get<std::string>() + "'" : name.dump();
+    };
+    for (size_t i = 0; i < std::min(names.size(), class_names_.size()); ++i) {
+      if (names[i] != json(class_names_[i]))
+        return fmt::format("its class {} is {}, yours is '{}'", i + 1, shown(names[i]), class_names_[i]);
+    }
+    if (names.size() == class_names_.size()) return "";
+    return fmt::format("the file has {} classes, your images have {}", names.size(), class_names_.size());
   }
 
   void check_backbone() {
@@ -158,6 +186,9 @@ class Import {
       const auto source = sources_.find(name);
       if (source == sources_.end()) {
         if (!in_head(name)) problems_.push_back(name + " is missing");
+      } else if (name == kWeight && !has_our_features(source->second)) {
+        problems_.push_back(c10::str(source->second, " has shape ", shape(source->second), ", expected ",
+                                     network_.feature_count(), " columns"));
       } else if (shape(source->second) != target.sizes()) {
         problems_.push_back(
             c10::str(source->second, " has shape ", shape(source->second), ", expected ", target.sizes()));
@@ -200,42 +231,49 @@ class Import {
                        file_.tensors.begin()->first.substr(0, 60));
   }
 
+  // What a detector says of itself; otherwise empty.
+  json about() const {
+    const auto found = file_.metadata.find("detector");
+    if (found == file_.metadata.end()) return json::object();
+    const json about = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+    return about.is_object() ? about : json::object();
+  }
+
   // Whether the weights were trained with other pixels: a detector says which, and torchvision's expect
   // ImageNet's. poem's default is CIFAR's.
   std::string warning() const {
     const NetworkSpec& now = network_.spec();
-    if (const auto found = file_.metadata.find("detector"); found != file_.metadata.end()) {
-      const json about = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-      const auto stored = [&](const char* key, const std::vector<double>& otherwise) {
-        const json::json_pointer pointer(key);
-        return about.contains(pointer) ? about.at(pointer) : json(otherwise);
+    if (file_.metadata.count("detector") > 0) {
+      const json stored = about().value("network", json());
+      const auto value = [&](const char* key, const std::vector<double>& otherwise) {
+        return stored.is_object() && stored.contains(key) ? stored[key] : json(otherwise);
       };
-      const json mean = stored("/network/mean", now.mean), deviation = stored("/network/std", now.std);
+      const json mean = value("mean", now.mean), deviation = value("std", now.std);
       if (mean == json(now.mean) && deviation == json(now.std)) return "";
       return fmt::format("its network.mean is {} and its network.std {}; those of the config differ",
                          mean.dump(), deviation.dump());
     }
-    const auto stem = targets_.find("stem.weight");
-    const bool for_imagenet = stem != targets_.end() && stem->second.size(2) == 7;
     const NetworkSpec standard;
-    if (!for_imagenet || now.mean != standard.mean || now.std != standard.std) return "";
+    if (!for_large_images(network_) || now.mean != standard.mean || now.std != standard.std) return "";
     return "network.mean and network.std are those of CIFAR; weights from torchvision expect mean "
            "[123.675, 116.28, 103.53] and std [58.395, 57.12, 57.375]";
   }
 
   const Network& network_;
   const TensorFile& file_;
+  const std::vector<std::string>& class_names_;
   std::map<std::string, at::Tensor> targets_;   // by name
   std::map<std::string, std::string> sources_;  // name → name in the file
   std::vector<std::string> problems_, unused_;
-  std::string head_;  // what became of the last layer, if it is not the file's
+  std::string head_;  // why the last layer is not the file's; empty if it is
 };
 
 }  // namespace
 
-Imported import_weights(Network& network, const std::string& path) {
+Imported import_weights(Network& network, const std::string& path,
+                        const std::vector<std::string>& class_names) {
   const TensorFile file = read_weights(path);
-  return Import(network, file).copy();
+  return Import(network, file, class_names).copy();
 }
 
 }  // namespace poem

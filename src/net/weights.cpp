@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
+
 #include "core/npy.h"
 #include "poem/error.h"
 
@@ -44,6 +46,13 @@ at::Tensor stored_tensor(const Weights& weights, const std::string& name, at::In
 
 bool in_head(const std::string& parameter) {
   return parameter.rfind("linear.", 0) == 0 || parameter.rfind("projection.", 0) == 0;
+}
+
+bool for_large_images(const Network& network) {
+  const Network::Named parameters = network.parameters();
+  return std::any_of(parameters.begin(), parameters.end(), [](const auto& parameter) {
+    return parameter.first == "stem.weight" && parameter.second.size(2) == 7;
+  });
 }
 
 void load_tensor(const TensorFile& file, const std::string& name, at::Tensor target) {

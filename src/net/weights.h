@@ -18,6 +18,9 @@ at::Tensor stored_tensor(const Weights& weights, const std::string& name, at::In
 // Whether the parameter belongs to what follows the features: the last layer, and a projection before it.
 bool in_head(const std::string& parameter);
 
+// Whether the network begins with a 7×7 convolution: it is made for images of 224×224 pixels.
+bool for_large_images(const Network& network);
+
 // Copies file.tensor(name) into `target`, which keeps its layout and device; an Error
 // likewise.
 void load_tensor(const TensorFile& file, const std::string& name, at::Tensor target);

@@ -25,7 +25,8 @@ struct Workload {
   bool posterior = false;               // the miner draws from it
 };
 
-// `network`: one such as the config asks for. It computes one image.
+// `network`: one such as the config asks for. It computes one image. An Error if the config mines more
+// outliers than its pool offers.
 Workload workload_of(const Config& config, Network& network, int64_t id_images);
 
 // Multiplications (each with an addition) of the convolutions and matrix products of one image, forward.

@@ -8,14 +8,14 @@
 #include <set>
 #include <utility>
 
+#include "core/text.h"
+
 namespace poem {
 namespace {
 
 namespace fs = std::filesystem;
 
 std::string with_slash(const std::string& folder) { return folder.empty() ? "" : folder + "/"; }
-
-bool starts_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
 
 // The leading folders ("a/b/") that two paths, both ending in a slash, share.
 std::string shared_by(const std::string& a, const std::string& b) {

@@ -168,8 +168,8 @@ std::vector<Key> keys(Config& c) {
       {"network.hidden", &c.network.hidden, "mlp: units of each hidden layer", between(1, 65536)},
       {"network.init", initialisation(c),
        "initial weights. he: N(0, 2/(k² out)); authors: N(0, 2/layers per block), densenet only; or a FILE "
-       "of weights (docs/quickstart.md): .safetensors, or .pth from PyTorch. A relative path starts from "
-       "data.folder"},
+       "of weights (docs/quickstart.md): .safetensors, .pth from PyTorch, or a run folder. A relative path "
+       "starts from data.folder"},
       {"network.mean", &c.network.mean, "subtracted from the pixels (0 … 255), one number per channel"},
       {"network.std", &c.network.std, "the pixels are then divided by this, one number per channel",
        between(1e-6, 1e6)},

@@ -2,13 +2,16 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "core/interrupts.h"
 #include "images/pool.h"
+#include "net/weights.h"
 #include "poem/error.h"
+#include "train/run_folder.h"
 
 namespace poem {
 
@@ -46,10 +49,26 @@ std::string weights_file(const Config& config) {
   const auto path = given.is_absolute()
                         ? given
                         : std::filesystem::proximate(config.data.folder / given);  // short in messages
+  const RunFolder run(path.string());
+  if (run.finished()) return run.detector;
+  if (run.is_run())
+    throw Error("network.init", "is '" + config.weights + "', a run that has no detector yet",
+                "finish the run, or name its " + run.checkpoint);
   if (!std::filesystem::is_regular_file(path))
-    throw Error("network.init", "is '" + config.weights + "', which is neither he nor authors nor a file",
+    throw Error("network.init",
+                "is '" + config.weights + "', which is neither he nor authors nor a file nor a run",
                 "check the path, and data.folder, which relative paths start from");
   return path.string();
+}
+
+void warn_of_small_images(const Config& config, const Network& network) {
+  constexpr int64_t kLeast = 128;  // a side that such networks shrink to 4 positions
+  const int64_t size = config.data.size;
+  if (size >= kLeast || !for_large_images(network)) return;
+  spdlog::warn(
+      "data.size is {0}: {1} is made for images of 224×224 pixels, not {0}×{0}. Set data.size to 224, or "
+      "network.name to resnet18, which is made for small images",
+      size, network.spec().name);
 }
 
 void prepare_network(Network& network, const TrainingData& data, uint64_t seed, at::Device device) {

@@ -23,9 +23,12 @@ NetworkSpec likely_spec(const Config& config, const Objective& objective);
 // The network of the spec as the config trains it.
 std::unique_ptr<Network> training_network(const Config& config, const NetworkSpec& spec);
 
-// The file of network.init, found from data.folder; empty if the config names none. An Error if there is no
-// such file.
+// The file of network.init, found from data.folder: of a run it is the detector. Empty if the config names
+// none. An Error if there is no such file.
 std::string weights_file(const Config& config);
+
+// Warns if the network is made for larger images than those of the config.
+void warn_of_small_images(const Config& config, const Network& network);
 
 // Some networks (net/density.cpp) learn from crops such as they will see, before any training.
 void prepare_network(Network& network, const TrainingData& data, uint64_t seed, at::Device device);

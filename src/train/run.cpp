@@ -265,6 +265,7 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
   try {
     if (target) target->fill(config);
     warn_of_few_held_out(config, inputs.training);
+    warn_of_small_images(config, *trainer.network());
     if (inputs.test) warn_of_leaks(inputs.training, *inputs.test);
     return train(trainer, inputs, folder, device);
   } catch (...) {
@@ -314,21 +315,6 @@ RunOutcome resume_run(const std::string& path, at::Device device, const std::vec
 
 RunOutcome resume_run(const std::string& path, at::Device device, const std::vector<std::string>& set) {
   return resume_run(path, device, set, Team());
-}
-
-std::string detector_path(const std::string& run_or_file) {
-  if (fs::is_regular_file(run_or_file) && fs::path(run_or_file).extension() == ".yaml") {
-    throw Error(run_or_file, "is a config, neither a run nor a detector",
-                "name the folder of a training, or its detector.safetensors");
-  }
-  if (!fs::is_directory(run_or_file)) return run_or_file;
-  const RunFolder folder(run_or_file);
-  if (folder.finished()) return folder.detector;
-  if (folder.is_run()) {
-    throw Error(run_or_file, "has no detector yet",
-                "to finish it, resume the run " + shell_quoted(run_or_file));
-  }
-  throw Error(run_or_file, "is not a run", "name the folder of a training");
 }
 
 IdImages load_id_images(const std::string& run) {

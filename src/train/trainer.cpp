@@ -118,7 +118,7 @@ Trainer::Trainer(const Config& config, const TrainingData& data, at::Device devi
 }
 
 Imported Trainer::start_from(const std::string& path) {
-  Imported imported = import_weights(*network_, path);
+  Imported imported = import_weights(*network_, path, data_.id.class_names);
   step_.restart();  // the average starts at these weights
   return imported;
 }

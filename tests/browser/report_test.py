@@ -19,6 +19,7 @@ from selenium.webdriver.common.keys import Keys
 
 HOSTILE = "<marquee> '\"&"  # as the name of a test set, which holds neither '=' nor '/'
 WORSE = "</script><script>alert(1)</script><img src=x onerror=alert(2)><!-- '\"&"
+HOSTILE_FILE = "<img src=x onerror=alert(1)>.png"
 PERCENT = "\u00a0%"  # no line breaks between a figure and its sign
 CONFIG = """
 data:
@@ -32,6 +33,12 @@ network: {name: wideresnet, depth: 10, width: 1}
 mining: {pool: 64}
 train: {epochs: 3, batch: 16, outlier_batch: 16, learning_rate: 0.01, evaluate_every: 1}
 """ % HOSTILE.replace("\\", "\\\\").replace('"', '\\"')
+TINY = """
+data: {train: "world:train:80", outliers: "world:outliers:32", size: 16, validation: 0.5}
+network: {name: wideresnet, depth: 10, width: 1}
+mining: {pool: 32, select: 32}
+train: {epochs: 1, batch: 8, outlier_batch: 8}
+"""
 STUDY = """
 title: %s
 base: flat.yaml

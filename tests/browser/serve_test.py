@@ -9,17 +9,10 @@ import tempfile
 import urllib.request
 
 from browser import Browser
-from report_test import check, poem
+from report_test import HOSTILE_FILE, TINY, check, poem
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-CONFIG = """
-data: {train: "world:train:80", outliers: "world:outliers:32", size: 16, validation: 0.5}
-network: {name: wideresnet, depth: 10, width: 1}
-mining: {pool: 32, select: 32}
-train: {epochs: 1, batch: 8, outlier_batch: 8}
-"""
-HOSTILE = "<img src=x onerror=alert(1)>.png"
 
 
 def start(program, *arguments):
@@ -60,10 +53,10 @@ def check_page(browser, url, folder):
         result = judged(url, path.read_bytes())
         check(line[0] == result["verdict"] and line[1] == path.name, f"{line}, not {result}")
         check(f"score {result['score']:.2f}" in line[2] and line[3] == 1, f"{line}, not {result}")
-    paste(browser, images[0].rename(images[0].with_name(HOSTILE)))
+    paste(browser, images[0].rename(images[0].with_name(HOSTILE_FILE)))
     bad = folder / "bad.png"
     bad.write_text("no image")
-    check(shown(browser, 4)[0][1] == HOSTILE, "a name became markup")
+    check(shown(browser, 4)[0][1] == HOSTILE_FILE, "a name became markup")
     paste(browser, bad)
     check(shown(browser, 5)[0][0] == "cannot be read", f"a bad image: {shown(browser, 5)[0]}")
     refused = [text for text in browser.complaints() if "422" not in text]  # the browser tells of the bad image, too
@@ -89,7 +82,7 @@ def check_token(browser, url, image):
 def main(program):
     with tempfile.TemporaryDirectory() as place, Browser() as browser:
         folder = pathlib.Path(place)
-        (folder / "image.yaml").write_text(CONFIG)
+        (folder / "image.yaml").write_text(TINY)
         (folder / "token").write_text("secret\n")
         poem(program, "train", folder / "image.yaml", "--out", folder / "run")
         poem(program, "world", folder / "photos", "--train", 8, "--test", 40, "--outliers", 24, "--ood", 8)

@@ -6,15 +6,8 @@ import sys
 import tempfile
 
 from browser import Browser
-from report_test import check, check_looks, check_unharmed, poem
+from report_test import HOSTILE_FILE, TINY, check, check_looks, check_unharmed, poem
 
-CONFIG = """
-data: {train: "world:train:80", outliers: "world:outliers:32", size: 16, validation: 0.5}
-network: {name: wideresnet, depth: 10, width: 1}
-mining: {pool: 32, select: 32}
-train: {epochs: 1, batch: 8, outlier_batch: 8}
-"""
-HOSTILE = "<img src=x onerror=alert(1)>.png"
 
 
 def shown(browser):
@@ -29,14 +22,14 @@ def shown(browser):
 def main(program):
     with tempfile.TemporaryDirectory() as place, Browser() as browser:
         folder = pathlib.Path(place)
-        (folder / "image.yaml").write_text(CONFIG)
+        (folder / "image.yaml").write_text(TINY)
         poem(program, "train", folder / "image.yaml", "--out", folder / "run")
         poem(program, "world", folder / "photos", "--train", 8, "--test", 40, "--outliers", 24, "--ood", 8)
         poem(program, "calibrate", folder / "run", "--id", folder / "photos/test", "--tpr", 0.5, "--unsure", 0.8,
              "--out", folder / "detector.safetensors")
         image = next((folder / "photos/test").rglob("*.png"))
-        (folder / "photos/test" / HOSTILE).write_bytes(image.read_bytes())
-        (folder / "photos/test" / f"bad {HOSTILE}").write_text("no image")
+        (folder / "photos/test" / HOSTILE_FILE).write_bytes(image.read_bytes())
+        (folder / "photos/test" / f"bad {HOSTILE_FILE}").write_text("no image")
         page, table = folder / "sheet.html", folder / "rows.csv"
         code = subprocess.run([program, "--quiet", "predict", folder / "detector.safetensors", folder / "photos/test", "--sheet",
                                page, "--out", table], stderr=subprocess.DEVNULL).returncode
@@ -65,10 +58,10 @@ def main(program):
 
 def check_duplicates(program, folder, browser):
     """The page of poem data check: pairs side by side, with their names."""
-    image = (folder / "photos/test" / HOSTILE).read_bytes()
+    image = (folder / "photos/test" / HOSTILE_FILE).read_bytes()
     for name in ["pool", "twins"]:
         (folder / name).mkdir()
-        (folder / name / HOSTILE).write_bytes(image)
+        (folder / name / HOSTILE_FILE).write_bytes(image)
     (folder / "pool/bad.png").write_text("no image")
     page = folder / "pairs.html"
     code = subprocess.run([program, "--quiet", "data", "check", "pool=" + str(folder / "pool"), "twins=" + str(folder / "twins"),
@@ -77,7 +70,7 @@ def check_duplicates(program, folder, browser):
     check_unharmed(browser, page, "page of duplicates")
     tiles = shown(browser)
     pair = tiles["The same image in two sets"]
-    check(len(pair) == 2 and pair[0][0] == f"pool: {HOSTILE}" and pair[1][0] == f"twins: {HOSTILE}", f"pair {pair}")
+    check(len(pair) == 2 and pair[0][0] == f"pool: {HOSTILE_FILE}" and pair[1][0] == f"twins: {HOSTILE_FILE}", f"pair {pair}")
     check(list(tiles) == ["The same image in two sets", "Unreadable"], f"sections {list(tiles)}")
 
 

@@ -7,8 +7,9 @@ expect_ok train image.yaml --out run --set train.epochs=1 --set data.train=photo
 expect_error "run/detector.safetensors" "has no threshold" "poem calibrate" -- predict run photos/ood
 
 expect_ok calibrate run --id photos/test --tpr 0.8 --unsure 0.95 --out new.safetensors
-expect_words "$logs/out" "keeps 32 of 40 held-out ID images (asked: 80 %)" "unsure from" "keeps 38 of 40" "temperature" "% before" "detector     new.safetensors"
+expect_words "$logs/out" "keeps 32 of 40 images of photos/test (asked: 80 %)" "unsure from" "keeps 38 of 40" "temperature" "% before" "detector     new.safetensors"
 expect_words "$logs/err" "40 images are few to set a threshold on"
+! grep -q "could not check" "$logs/err" || fail "a run says what it was trained on"
 expect_ok info new.safetensors
 expect_words "$logs/out" "keeps 32 of 40" "unsure     from" "keeps 38 of 40" "softmax    at temperature"
 
@@ -45,6 +46,10 @@ find photos/test -name '*.png' -printf '%p\n' | while read -r file; do cp "$file
 expect_ok calibrate new.safetensors --id flat --out again.safetensors
 expect_words "$logs/out" "keeps 38 of 40" "not fitted: the images have no labels"
 ! grep -q "unsure" "$logs/out" || fail "an old second threshold stayed"
+# A file does not say what it was trained on, unless it lies in its run.
+! grep -q "held-out" "$logs/out" || fail "claims more than it knows: $(cat "$logs/out")"
+expect_words "$logs/err" "new.safetensors does not say what it was trained on" "images of flat are new" "name the run folder"
+expect_error "photos/train" "trained on" -- calibrate run/detector.safetensors --id photos/train --out bad.safetensors
 expect_ok features again.safetensors flat --out features.npz
 
 expect_error "photos/train" "trained on" -- calibrate run --id photos/train --out bad.safetensors

@@ -41,7 +41,7 @@ mkdir empty
 expect_error empty "image" -- eval run --id world:test:8 --ood a=empty --out new
 expect_error missing "check the path" -- eval missing "${sets[@]}"
 expect_error empty "not a run" -- eval empty "${sets[@]}"
-expect_error image.yaml "neither a run nor a detector" "detector.safetensors" -- eval image.yaml "${sets[@]}"
+expect_error image.yaml "is a config, not a detector" "detector.safetensors" -- eval image.yaml "${sets[@]}"
 npy grey.npy '|u1' '2, 2, 2' 'abcdefgh'
 npy nine.npy '|u1' '1, 3, 2, 2' 'abcdefghijkl'
 npy nine_labels.npy '<i8' '1,' '\x09\x00\x00\x00\x00\x00\x00\x00'

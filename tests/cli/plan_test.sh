@@ -10,7 +10,7 @@ expect_words "$logs/out" "wideresnet was not measured there" "poem bench"
 # The file of bench is one that plan takes, and the picture is one.
 small=(--set train.batch=4 --set train.outlier_batch=4 --set data.size=16)
 expect_ok bench "$config" --out machine.json "${small[@]}"
-expect_ok plan "$config" --machine machine.json --svg plan.svg --json "${small[@]}"
+expect_ok plan "$config" --machine machine.json --images 2000 --svg plan.svg --json "${small[@]}"
 expect_words plan.svg "<svg" "images in the pool" "1 device"
 python3 - "$logs/out" machine.json <<'PYTHON'
 import json, math, sys
@@ -24,7 +24,11 @@ assert machine["disk_bytes_per_s"] > 0 and speed["step_s"] > 0
 PYTHON
 expect_same "$(ls)" "$(printf 'machine.json\nplan.svg')" # bench leaves nothing else
 
-expect_error "CPU with" "between hosts" "poem bench on several processes" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2
+expect_error "CPU with" "between hosts" "poem bench on several processes" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2 --images 2000
+# What train would refuse.
+expect_error "mining.select" "13000 outliers" "the pool offers only 12000" "mining.pool" -- plan "$config" --set mining.select=13000
+expect_error "mining.select" "offers only 6000" -- plan "$config" --set mining.select=6001 --set mining.skip=0.5
+expect_error "mining.select" "for 50000 ID images" "--images" -- plan "$config"
 expect_error "absent.json" -- plan "$config" --machine absent.json
 expect_error "--gpus" "'0'" -- plan "$config" --gpus 0
 expect_error "absent.yaml" -- plan absent.yaml

@@ -5,6 +5,8 @@ write_image_config image.yaml
 expect_ok train image.yaml --out run --set train.epochs=1 --set data.train=world:train:80 --set data.validation=0.2 --set mining.select=32
 python3 "$sources/tests/cli/photos.py" photos 3
 expect_ok predict run photos/1.png photos/2.png --format csv --out predicted.csv
+python3 "$sources/tests/cli/image_files.py" all
+poem --quiet predict run all --format csv --out all.csv 2>"$logs/err" || expect_same $? 3
 
 start() { # start ARGUMENTS...: sets $server and $url
   "$program" --threads 1 serve run --port 0 "$@" >"$logs/serve" 2>"$logs/serve-err" &
@@ -80,15 +82,26 @@ if mode == "answers":
         assert "503" in paths[path]["post" if path == "/v1/predict" else "get"]["responses"], path
     assert ask("healthz")[0] == 200 and b"<title>" in ask("")[2]
 
+    # Every sort of image, good and bad, as poem predict judges it.
+    rows = list(csv.DictReader(open("all.csv")))
+    for part in (rows[:5], rows[5:]):
+        files = [(b"f", row["path"].encode(), open(row["path"], "rb").read()) for row in part]
+        for row, got in zip(part, results(*form(*files))):
+            assert got["name"] == row["path"] and got.get("error", "") == row["error"], (got, row)
+            assert row["error"] or abs(got["score"] - float(row["score"])) < 1e-4, (got, row)
+
     # Bad input: one clear answer each.
     problem(400, "empty", body=b"")
     assert "error" in results(b"no image at all", status=422)[0]
     assert "error" in results(first[:-30], status=422)[0]
     mixed = results(*form((b"f", b"bad.png", b"no"), (b"f", b"good.png", first)))
     assert "error" in mixed[0] and abs(mixed[1]["score"] - one["score"]) < 1e-4
-    for text in (b"{", b"[]", b"{}", b'{"images": 1}', b'{"images": [1]}', b'{"images": [], "more": 1}'):
+    for text in (b"{", b"[]", b"{}", b'{"images": 1}', b'{"images": [1]}', b'{"images": [], "more": 1}', b'{"images": NaN}'):
         problem(400, '"images"', body=text, kind="application/json")
     problem(400, "no image", body=b'{"images": []}', kind="application/json")
+    problem(400, "no image", body=b'--X\r\nContent-Disposition: form-data; name="a"\r\n\r\ntext\r\n--X--\r\n',
+            kind="multipart/form-data; boundary=X")
+    problem(400, "status 400", body=form((b"f", b"a.png", first))[0][:-20], kind="multipart/form-data; boundary=X")
     problem(400, "not base64", body=b'{"images": [{"data": "*"}]}', kind="application/json")
     problem(400, "unknown field 'date'", body=b'{"images": [{"data": "", "date": 1}]}', kind="application/json")
     problem(413, "1048576", body=bytes(2 << 20))
@@ -106,6 +119,9 @@ if mode == "answers":
     assert problem(405, "/healthz", path="healthz")["Allow"] == "GET, HEAD"
     bomb = first[:16] + struct.pack(">II", 60000, 60000) + first[24:]  # a header that claims 3.6 thousand million pixels
     assert "error" in results(bomb, status=422)[0]
+    with socket.create_connection((host, int(port))) as s:  # TLS to a port without it
+        s.sendall(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n")
+        assert s.recv(100).split()[1] == b"400"
     with socket.create_connection((host, int(port))) as s:  # a huge header
         s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 100000 + b"\r\n\r\n")
         assert s.recv(100).split()[1][:1] == b"4"
@@ -122,8 +138,8 @@ if mode == "answers":
     metrics = ask("metrics")[2].decode()
     known = {m[0]: float(m[1]) for m in re.findall(r"^(\S+) (\S+)$", metrics, re.M)}
     assert known['poem_requests_total{path="/v1/predict",status="413"}'] == 4
-    assert known['poem_images_total{verdict="unreadable"}'] == 4
-    assert sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k) == 5 + 8 * statuses.count(200)
+    assert known['poem_images_total{verdict="unreadable"}'] == 8
+    assert sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k) == 11 + 8 * statuses.count(200)
     assert 0 <= known["poem_unknown_share"] <= 1
 elif mode == "stream":  # asks without a pause until the file `stop` is there; no request may fail
     count = 0
@@ -212,3 +228,6 @@ wait $server || fail "SIGINT"
 : >empty
 expect_error empty "no token" -- serve run --token-file empty
 expect_error missing -- serve missing
+sed 's/poem-detector-2/poem-detector-3/' run/detector.safetensors >newer.safetensors
+expect_error newer.safetensors "poem-detector-3" "this poem reads poem-detector-2" -- serve newer.safetensors
+expect_error "photos/1.png: is an image, not a detector" "the detector comes first" -- serve photos/1.png

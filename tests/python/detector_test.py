@@ -110,6 +110,21 @@ class Detector(unittest.TestCase):
         self.assertEqual(len(self.detector.predict([])), 0)
         self.assertEqual(len(self.detector.predict(IMAGES[:0])), 0)
 
+    def test_files_keep_their_order_and_the_first_bad_one_is_named(self):
+        paths = [self.folder / f"many{i}.bmp" for i in range(len(IMAGES))]
+        for path, image in zip(paths, IMAGES):
+            write_bmp(path, image)
+        order = np.random.default_rng(3).permutation(len(IMAGES))
+        np.testing.assert_allclose(
+            self.detector.predict([paths[i] for i in order])["score"], self.predictions["score"][order], rtol=1e-4, atol=1e-5
+        )
+        paths[650].write_bytes(b"BM123")
+        paths[600].write_bytes(b"BM123")
+        with self.assertRaises(poem.Error) as raised:
+            self.detector.predict(paths)
+        self.assertEqual(raised.exception.where, str(paths[600]))
+        self.assertIn("image files", raised.exception.remedy)
+
     def test_resizes_other_sizes(self):
         large = IMAGES[:5].repeat(2, axis=1).repeat(2, axis=2)
         np.testing.assert_allclose(
@@ -143,7 +158,8 @@ class Detector(unittest.TestCase):
             (self.folder / "nowhere.png", "nowhere.png"),
             ([broken], "broken.bmp"),
             ([text], "text.txt"),
-            (["world:test:3"], "world:test:3: contains 3 images"),
+            (["world:test:3"], "world:test:3: .*give the paths of image files"),
+            ([self.folder], "give the paths of image files"),
         ]:
             with self.assertRaisesRegex(poem.Error, words):
                 self.detector.predict(bad)
