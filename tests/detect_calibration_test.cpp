@@ -164,6 +164,7 @@ Detector untrained_detector() {
 
 TEST(Calibrate, SetsBothThresholdsAndFitsTheTemperature) {
   Detector detector = untrained_detector();
+  detector.temperature = 0.01;  // far too confident
   const ImageSet id = draw_world("test", 60, 3);
   CalibrationTarget target;
   target.tpr = 0.9;
@@ -177,7 +178,8 @@ TEST(Calibrate, SetsBothThresholdsAndFitsTheTemperature) {
   EXPECT_EQ(detector.calibration->images, 60);
   ASSERT_TRUE(outcome.temperature_fitted);
   const at::Tensor logits = detector.logits(id);
-  EXPECT_EQ(*outcome.error_before, calibration_error(logits, id.labels, 1));
+  EXPECT_EQ(*outcome.error_before, calibration_error(logits, id.labels, 0.01));
+  EXPECT_LT(*outcome.error_after, *outcome.error_before);
   EXPECT_EQ(*outcome.error_after, calibration_error(logits, id.labels, detector.temperature));
   int known = 0, unsure = 0;
   for (const Verdict& verdict : detector.judge(id)) {
