@@ -156,6 +156,29 @@ TEST_P(TeamOf, NormalisesTheWholeBatch) {
   }
 }
 
+TEST_P(TeamOf, MinesInTwoStagesWhatOneProcessMines) {
+  const Config config = images({"mining.candidates=0.3"});
+  const Trained alone = train(config, Team());
+  const std::vector<Trained> team = train_as_team(config, GetParam());
+  EXPECT_TRUE(same_bits(alone.epochs[0].tensor("mined"), team[0].epochs[0].tensor("mined")));
+  EXPECT_EQ(alone.reports[0].mining->recall, team[0].reports[0].mining->recall);
+  for (const Trained& rank : team) expect_same_state(rank, team[0], "two stages");
+}
+
+TEST(TwoStages, GoOnAfterACheckpointToTheSameBits) {
+  const std::vector<std::string> longer = {"train.epochs=3", "mining.candidates=0.3"};
+  const Trained whole = train(images(longer), Team());
+  const Trained resumed = train(images(longer), Team(), &whole.epochs[0]);
+  expect_same_state(whole, resumed, "resumed");
+  EXPECT_EQ(whole.reports.back().mining->recall, resumed.reports.back().mining->recall);
+}
+
+TEST(TwoStages, WithAllAsCandidatesAreOneStage) {
+  const Trained one = train(images(), Team()), all = train(images({"mining.candidates=1"}), Team());
+  expect_same_state(one, all, "all");
+  EXPECT_FALSE(all.reports[0].mining->recall);
+}
+
 TEST_P(TeamOf, ResumesWhatAnotherNumberOfRanksBegan) {
   const Config config = points();
   const Trained alone = train(config, Team());

@@ -125,6 +125,16 @@ TEST(Config, WhatDoesNotFitTogetherIsAnError) {
   expect(kLeast, {"outliers.filters=[area, lanzcos]"}, {"'lanzcos'", "nearest is 'lanczos'", "piece"});
   for (const std::string miner : {"greedy", "dos"})
     expect(kLeast, {"mining.miner=" + miner, "score=knn"}, {"mining.miner " + miner, "knn", "reject_energy"});
+  const std::string few = "mining.candidates=0.2";
+  expect(kLeast, {"mining.candidates=1.5"}, {"mining.candidates", "1.5", "0 … 1"});
+  for (const std::string miner : {"random", "dos", "diverse"})
+    expect(kLeast, {few, "mining.miner=" + miner, "score=energy"},
+           {"mining.candidates is 0.2", "mining.miner " + miner, "thompson, mean, greedy or logit"});
+  expect(kLeast, {few, "network.name=mlp"}, {"mining.candidates is 0.2", "network.name mlp", "one size"});
+  expect(kLeast, {few, "objective.name=ccu"}, {"mining.candidates is 0.2", "objective.name ccu", "one size"});
+  expect(kLeast, {few, "data.size=7"}, {"mining.candidates is 0.2", "7×7", "data.size to 8"});
+  folder.put("c.yaml", kLeast);
+  EXPECT_EQ(read_config(folder / "c.yaml", {few}).mining.candidates, 0.2);
   folder.put("c.yaml", "data: {train: t}\n");
   EXPECT_TRUE(read_config(folder / "c.yaml", {"mining.miner=none"}).data.outliers.empty());
 }

@@ -35,9 +35,12 @@ struct MiningSettings {
   int64_t max_per_image = 0;  // how many crops of one image may be mined; 0: any number
   double skip = 0;            // q, the share of the pool that is skipped before the N are taken
   double random = 0;          // the share of the N that is taken at random from the rest of the pool
+  double candidates = 1;      // the share of the pool that a first stage passes on; 1: there is one stage
 
-  int64_t skip_count(size_t pool_size) const;  // how many of the pool are skipped
-  int64_t random_count() const;                // how many of the N are taken at random
+  int64_t skip_count(size_t pool_size) const;       // how many of the pool are skipped
+  int64_t random_count() const;                     // how many of the N are taken at random
+  int64_t ranked_count(size_t pool_size) const;     // how many are skipped or mined by rank
+  int64_t candidate_count(size_t pool_size) const;  // how many the first stage passes on
 };
 
 // Calls visit(first, features) for block after block of the crops, so that the features of all crops are
@@ -48,7 +51,9 @@ using FeatureWalk = std::function<void(const std::vector<Crop>& crops, const Fea
 
 // What a miner may ask of the network in training.
 struct NetworkView {
-  FeatureWalk features;                                   // of crops of outliers
+  FeatureWalk features;          // of crops of outliers
+  FeatureWalk first_look;        // other features, of less work, that the first of two stages ranks by
+  int64_t first_look_count = 0;  // how many features these are
   std::function<at::Tensor(const at::Tensor&)> logits;    // from features: n×outputs
   std::function<at::Tensor(const at::Tensor&)> id_score;  // from features: the run's score, n; higher is ID
 };
@@ -111,6 +116,8 @@ struct MiningDiagnostics {
   std::optional<double> spread;                           // of wᵀφ over draws, mean over the pool
   std::optional<double> draw_overlap;  // share of the selection that another draw selects too
   std::optional<double> last_overlap;  // share of the distinct images that the last epoch mined too
+  // With two stages: the share of the best outliers that the first stage found, and its standard error.
+  std::optional<double> recall, recall_error;
   int64_t distinct_images = 0;
   std::vector<ClassShare> classes;  // the most mined classes, at most 24, if the outliers have labels
   std::vector<ClassShare> sources;  // in the order of data.outliers; empty if there is only one
@@ -125,8 +132,11 @@ struct Mined {
 std::vector<ClassShare> class_shares(const ImageSet& outliers, const std::vector<Crop>& pool,
                                      const std::vector<Crop>& mined);
 
-// An Error if settings.select is more than the pool offers. Before there is a pool, settings.pool says how
-// many entries it will have.
+// Whether the miner can rank candidates of a first stage: an outlier's rank does not depend on the others.
+bool takes_candidates(const Miner& miner);
+
+// An Error if settings.select is more than the pool, or the candidates of a first stage, offer. Before there
+// is a pool, settings.pool says how many entries it will have.
 void check_select(const std::vector<Crop>& pool, const MiningSettings& settings);
 void check_select(const MiningSettings& settings);
 

@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
-#include "core/float_key.h"
 #include "core/registry.h"
 #include "mining/mine.h"
-#include "mining/top_n.h"
+#include "mining/shard.h"
+#include "mining/two_stages.h"
 #include "poem/error.h"
 #include "poem/random.h"
 
@@ -42,105 +41,24 @@ Registry<MinerFactory>& miners() {
   return miners;
 }
 
-constexpr float kOut = -std::numeric_limits<float>::infinity();  // the rank of entries that must not be mined
-
-// Keeps the `limit` best crops of each image; the others can no longer be mined. Crops of the same image are
-// neighbours in the pool.
-void limit_repeats(const std::vector<Crop>& pool, int64_t limit, std::vector<float>& rank) {
-  std::vector<size_t> repeats;
-  for (size_t begin = 0, end; begin < pool.size(); begin = end) {
-    for (end = begin + 1; end < pool.size() && pool[end].image == pool[begin].image;) ++end;
-    if (static_cast<int64_t>(end - begin) <= limit) continue;
-    repeats.resize(end - begin);
-    std::iota(repeats.begin(), repeats.end(), begin);
-    std::stable_sort(repeats.begin(), repeats.end(), [&](size_t a, size_t b) { return rank[a] > rank[b]; });
-    for (size_t i = limit; i < repeats.size(); ++i) rank[repeats[i]] = kOut;
+// `pool` is its size, `offered` how many of its entries the limit per image leaves.
+void check_select(size_t pool, int64_t offered, const MiningSettings& settings) {
+  offered = std::max<int64_t>(0, offered - settings.skip_count(pool));
+  if (settings.select > offered) {
+    throw Error(
+        "mining.select",
+        fmt::format("{} outliers are to be mined, but the pool offers only {}", settings.select, offered),
+        "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
   }
-}
-
-int64_t available(const std::vector<Crop>& pool, int64_t limit) {
-  if (limit == 0) return static_cast<int64_t>(pool.size());
-  int64_t total = 0, run = 0;
-  for (size_t i = 0; i < pool.size(); ++i) {
-    run = i > 0 && pool[i].image == pool[i - 1].image ? run + 1 : 1;
-    if (run <= limit) ++total;
+  const int64_t candidates = settings.candidate_count(pool), ranked = settings.ranked_count(pool);
+  if (candidates < ranked) {
+    constexpr double kStep = 1000;  // the remedy has three decimals
+    const double enough = std::ceil(static_cast<double>(ranked) / static_cast<double>(pool) * kStep) / kStep;
+    throw Error("mining.candidates",
+                fmt::format("{:g} of the pool are {} candidates, but {} are mined or skipped by rank",
+                            settings.candidates, candidates, ranked),
+                fmt::format("give {:g} or more, or raise mining.pool", enough));
   }
-  return total;
-}
-
-void check_offered(int64_t offered, const MiningSettings& settings) {
-  if (settings.select <= std::max<int64_t>(0, offered)) return;
-  throw Error("mining.select",
-              fmt::format("{} outliers are to be mined, but the pool offers only {}", settings.select,
-                          std::max<int64_t>(0, offered)),
-              "raise mining.pool or mining.max_per_image, or lower mining.select or mining.skip");
-}
-
-// The part of the pool that a rank scores.
-struct Shard {
-  Shard(const MiningTask& whole, const Team& team) : task(whole), pool_size(whole.pool.size()), team(team) {
-    const Range part = team.part(static_cast<int64_t>(pool_size));
-    first = next_image(whole.pool, part.first);
-    task.pool.assign(whole.pool.begin() + first, whole.pool.begin() + next_image(whole.pool, part.last));
-  }
-
-  // All crops of an image are in one shard, so that limit_repeats() sees all of them.
-  static int64_t next_image(const std::vector<Crop>& pool, int64_t border) {
-    const auto size = static_cast<int64_t>(pool.size());
-    while (border > 0 && border < size && pool[border].image == pool[border - 1].image) ++border;
-    return border;
-  }
-
-  MiningTask task;
-  size_t pool_size;   // of the whole pool
-  int64_t first = 0;  // where it begins there
-  const Team team;
-};
-
-// How many of the n best of all shards lie in this one. Digit by digit, from the highest, the ranks count
-// their keys that begin like that of the n-th best. Among equal keys, the first in the pool is better.
-int64_t own_share(const std::vector<float>& rank, int64_t n, const Team& team) {
-  if (team.size() == 1) return n;
-  constexpr uint32_t kMask = (1u << 11) - 1;
-  int64_t better = 0,
-          left = n;  // better keys of this shard; how many are sought among those that begin alike
-  uint32_t begin = 0;
-  at::Tensor own;
-  uint32_t digit = 0;
-  for (const int shift : {22, 11, 0}) {
-    own = at::zeros({kMask + 1}, at::kLong);
-    auto* count = own.data_ptr<int64_t>();
-    for (const float r : rank) {
-      const uint32_t key = descending_key(r);
-      if (shift == 22 || key >> (shift + 11) == begin) ++count[key >> shift & kMask];
-    }
-    const at::Tensor all = own.clone();
-    team.sum(all);
-    const auto* total = all.data_ptr<int64_t>();
-    for (digit = 0; left > total[digit]; ++digit) {
-      left -= total[digit];
-      better += count[digit];
-    }
-    begin = begin << 11 | digit;
-  }
-  const int64_t tied = own[digit].item<int64_t>();
-  const std::vector<int64_t> ties = team.joined({tied});
-  const int64_t before = std::accumulate(ties.begin(), ties.begin() + team.rank(), int64_t{0});
-  return better + std::clamp<int64_t>(left - before, 0, tied);
-}
-
-// Those of the n best of the pool that lie in the shard.
-std::vector<int64_t> top(const Shard& shard, const std::vector<float>& rank, int64_t n) {
-  if (n == 0) return {};
-  TopN best(own_share(rank, n, shard.team));
-  best.offer(rank.data(), static_cast<int64_t>(rank.size()), shard.first);
-  std::vector<int64_t> entries = best.take();
-  for (int64_t& entry : entries) entry -= shard.first;
-  return entries;
-}
-
-void take_out(const std::vector<int64_t>& entries, std::vector<float>& rank) {
-  for (int64_t i : entries) rank[i] = kOut;
 }
 
 // Random numbers instead of ranks.
@@ -153,20 +71,9 @@ void shuffle(const Shard& shard, std::vector<float>& rank) {
   }
 }
 
-// Takes the best by rank, as many as are not taken at random. In `rank`, only entries that may still be mined
-// remain.
-std::vector<int64_t> take_best(const Shard& shard, std::vector<float>& rank) {
-  const MiningSettings& settings = shard.task.settings;
-  if (settings.max_per_image > 0) limit_repeats(shard.task.pool, settings.max_per_image, rank);
-  take_out(top(shard, rank, settings.skip_count(shard.pool_size)), rank);
-  const std::vector<int64_t> best = top(shard, rank, settings.select - settings.random_count());
-  take_out(best, rank);
-  return best;
-}
-
 std::vector<int64_t> add_random(const Shard& shard, std::vector<int64_t> chosen, std::vector<float>& rank) {
   shuffle(shard, rank);
-  const std::vector<int64_t> others = top(shard, rank, shard.task.settings.random_count());
+  const std::vector<int64_t> others = top(rank, shard.task.settings.random_count(), shard.team);
   chosen.insert(chosen.end(), others.begin(), others.end());
   std::sort(chosen.begin(), chosen.end());
   return chosen;
@@ -213,33 +120,70 @@ double effective_number(const std::vector<int64_t>& entries, const std::vector<i
   return std::exp(entropy);
 }
 
-// What is known of the pool's entries, and of those of them that were chosen.
-void describe(const Shard& shard, const PoolScores& scores, const std::vector<int64_t>& chosen,
-              MiningDiagnostics& d) {
-  const Team& team = shard.team;
-  std::vector<int64_t> all(shard.task.pool.size());
+// Entries, and the scores in which they are found.
+struct Described {
+  const PoolScores& scores;
+  std::vector<int64_t> entries;
+};
+
+std::vector<int64_t> all_entries(const PoolScores& scores) {
+  std::vector<int64_t> all(scores.rank.size());
   std::iota(all.begin(), all.end(), int64_t{0});
-  if (team.any(!scores.length.empty())) {
-    const auto length = [&](int64_t i) { return double{scores.length[i]}; };
-    d.pool_length = mean_over(all, length, team);
-    d.mined_length = mean_over(chosen, length, team);
+  return all;
+}
+
+void describe(const Described& pool, const Described& mined, const Team& team, MiningDiagnostics& d) {
+  const auto known = [&](const auto member) {
+    return team.any(!(pool.scores.*member).empty() || !(mined.scores.*member).empty());
+  };
+  const auto mean = [&](const Described& of, auto value) {
+    return mean_over(
+        of.entries, [&](int64_t i) { return value(of.scores, i); }, team);
+  };
+  if (known(&PoolScores::length)) {
+    const auto length = [](const PoolScores& scores, int64_t i) { return double{scores.length[i]}; };
+    d.pool_length = mean(pool, length);
+    d.mined_length = mean(mined, length);
   }
-  if (team.any(!scores.cluster.empty())) {
-    d.pool_clusters = effective_number(all, scores.cluster, team);
-    d.mined_clusters = effective_number(chosen, scores.cluster, team);
+  if (known(&PoolScores::cluster)) {
+    d.pool_clusters = effective_number(pool.entries, pool.scores.cluster, team);
+    d.mined_clusters = effective_number(mined.entries, mined.scores.cluster, team);
   }
-  if (team.any(!scores.logit.empty())) {
-    const auto magnitude = [&](int64_t i) { return std::abs(double{scores.logit[i]}); };
-    const auto p_outlier = [&](int64_t i) { return 1 / (1 + std::exp(-double{scores.logit[i]})); };
-    d.pool_abs_logit = mean_over(all, magnitude, team);
-    d.mined_abs_logit = mean_over(chosen, magnitude, team);
-    d.pool_p_outlier = mean_over(all, p_outlier, team);
-    d.mined_p_outlier = mean_over(chosen, p_outlier, team);
-    if (team.any(scores.spread.has_value())) {
-      const double weight = static_cast<double>(all.size()) / static_cast<double>(shard.pool_size);
-      d.spread = team.sum(weight * scores.spread.value_or(0));
+  if (known(&PoolScores::logit)) {
+    const auto magnitude = [](const PoolScores& scores, int64_t i) {
+      return std::abs(double{scores.logit[i]});
+    };
+    const auto p_outlier = [](const PoolScores& scores, int64_t i) {
+      return 1 / (1 + std::exp(-double{scores.logit[i]}));
+    };
+    d.pool_abs_logit = mean(pool, magnitude);
+    d.mined_abs_logit = mean(mined, magnitude);
+    d.pool_p_outlier = mean(pool, p_outlier);
+    d.mined_p_outlier = mean(mined, p_outlier);
+    if (team.any(pool.scores.spread.has_value())) {
+      const auto own = static_cast<double>(pool.entries.size());
+      d.spread = team.sum(own / std::max(team.sum(own), 1.0) * pool.scores.spread.value_or(0));
     }
   }
+}
+
+// The figures of two stages: the pool's are those of a sample of it, and outliers that were taken at random
+// and not scored do not count.
+void describe(const TwoStages& stages, const PoolScores& scores, const std::vector<int64_t>& chosen,
+              MiningDiagnostics& d) {
+  const Team& team = stages.sample.team;
+  if (stages.recall) {
+    d.recall = stages.recall->value;
+    d.recall_error = stages.recall->error;
+  }
+  PoolScores sample = stages.sample_scores;
+  if (team.any(!sample.other.empty()))
+    d.draw_overlap =
+        shared(take_best(stages.sample, sample.rank), take_best(stages.sample, sample.other), team);
+  std::vector<int64_t> scored;
+  std::set_intersection(chosen.begin(), chosen.end(), stages.candidates.begin(), stages.candidates.end(),
+                        std::back_inserter(scored));
+  describe({stages.sample_scores, all_entries(sample)}, {scores, scored}, team, d);
 }
 
 }  // namespace
@@ -249,6 +193,14 @@ int64_t MiningSettings::skip_count(size_t pool_size) const {
 }
 
 int64_t MiningSettings::random_count() const { return std::llround(random * static_cast<double>(select)); }
+
+int64_t MiningSettings::ranked_count(size_t pool_size) const {
+  return skip_count(pool_size) + select - random_count();
+}
+
+int64_t MiningSettings::candidate_count(size_t pool_size) const {
+  return static_cast<int64_t>(std::ceil(candidates * static_cast<double>(pool_size)));
+}
 
 std::vector<std::string> miner_names() { return miners().names(); }
 
@@ -260,17 +212,30 @@ void register_miner(const std::string& name, MinerFactory make) {
 }
 
 void check_select(const std::vector<Crop>& pool, const MiningSettings& settings) {
-  check_offered(available(pool, settings.max_per_image) - settings.skip_count(pool.size()), settings);
+  check_select(pool.size(), available(pool, settings.max_per_image), settings);
 }
 
 void check_select(const MiningSettings& settings) {
-  check_offered(settings.pool - settings.skip_count(static_cast<size_t>(settings.pool)), settings);
+  check_select(static_cast<size_t>(settings.pool), settings.pool, settings);
+}
+
+// Asked with a posterior that has seen data, as in all epochs but the first.
+bool takes_candidates(const Miner& miner) {
+  Statistics statistics(1);
+  statistics.add(at::ones({1, 1}), at::ones({1}, at::kDouble));
+  const Posterior posterior(statistics, PosteriorSettings());
+  MiningTask task;
+  task.posterior = &posterior;
+  return miner.ranks_alone(task);
 }
 
 Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& last, const Team& team) {
   check_select(task.pool, task.settings);
-  const Shard shard(task, miner.ranks_alone(task) ? team : Team());
-  PoolScores scores = miner.score(shard.task);
+  const bool alone = miner.ranks_alone(task);
+  const Shard shard(task, alone ? team : Team());
+  std::optional<TwoStages> stages;
+  if (alone && task.settings.candidates < 1) stages = score_in_two_stages(miner, shard);
+  PoolScores scores = stages ? std::move(stages->scores) : miner.score(shard.task);
   const std::vector<int64_t> best = take_best(shard, scores.rank);
   const std::vector<int64_t> chosen = add_random(shard, best, scores.rank);
 
@@ -284,9 +249,13 @@ Mined mine(const Miner& miner, const MiningTask& task, const std::vector<Crop>& 
   MiningDiagnostics& d = mined.diagnostics;
   d.distinct_images = static_cast<int64_t>(images.size());
   if (!last.empty()) d.last_overlap = shared(images, distinct_images(last), Team());
+  if (stages) {
+    describe(*stages, scores, chosen, d);
+    return mined;
+  }
   if (shard.team.any(!scores.other.empty()))
     d.draw_overlap = shared(best, take_best(shard, scores.other), shard.team);
-  describe(shard, scores, chosen, d);
+  describe({scores, all_entries(scores)}, {scores, chosen}, shard.team, d);
   return mined;
 }
 

@@ -266,6 +266,8 @@ void add_mining(Page& page, const RunData& run) {
   add_curves(
       grid, run, "Overlap of mined sets", share_axis("share"),
       {{"with a second draw", "/mining/draw_overlap"}, {"with the previous epoch", "/mining/last_overlap"}});
+  add_curves(grid, run, "Best outliers that the first stage found", share_axis("share"),
+             {{"among the candidates", "/mining/recall"}});
   add_curves(grid, run, "Spread of wᵀφ over draws", {{"label", "standard deviation"}, {"low", 0}},
              {{"pool", "/mining/spread"}});
   add_curves(grid, run, "Length of the features", {{"label", "mean ‖φ‖"}, {"low", 0}},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "core/text.h"
 #include "images/filters.h"
@@ -36,6 +37,27 @@ void check_format(int64_t format, const std::string& path) {
               "use the poem that wrote it");
 }
 
+using Fail = std::function<void(const std::string& what, const std::string& remedy)>;
+
+void check_two_stages(const Config& c, const Fail& fail) {
+  constexpr int64_t kSmallest = 8;
+  const std::string given = fmt::format("mining.candidates is {:g}", c.mining.candidates);
+  if (c.mining.miner == "none" || !takes_candidates(*make_miner(c.mining.miner))) {
+    fail(given + fmt::format(", but mining.miner {} does not rank each outlier by itself", c.mining.miner),
+         "set mining.candidates: 1, or mining.miner: thompson, mean, greedy or logit");
+  }
+  // The first stage looks at images of half the side.
+  for (const auto& [name, key] : {std::pair{"mlp", "network.name"}, {"ccu", "objective.name"}}) {
+    if (c.network.name == name || c.objective.name == name)
+      fail(given + fmt::format(", but {} {} takes images of one size only", key, name),
+           fmt::format("set mining.candidates: 1, or another {}", key));
+  }
+  if (c.data.size < kSmallest) {
+    fail(given + fmt::format(", but images of {0}×{0} pixels cannot be halved", c.data.size),
+         fmt::format("set mining.candidates: 1, or data.size to {} or more", kSmallest));
+  }
+}
+
 void check(const Config& c, const std::string& path) {
   check_format(c.format, path);
   const auto fail = [&](const std::string& what, const std::string& remedy) {
@@ -62,6 +84,7 @@ void check(const Config& c, const std::string& path) {
              c.mining.miner, c.score),
          "set score: energy or msp, or reject or reject_energy with objective.name outlier_class");
   }
+  if (c.mining.candidates < 1) check_two_stages(c, fail);
   if (c.outliers.filters.empty()) fail("outliers.filters is empty", "name at least one: area is the default");
   if (c.mining.miner == "logit" && c.objective.name != "outlier_class") {
     fail("mining.miner logit needs an output for outliers", "set objective.name: outlier_class");
@@ -199,6 +222,11 @@ std::vector<Key> keys(Config& c) {
        between(0, 1)},
       {"mining.random", &c.mining.random,
        "share of the mined outliers that is taken at random from the rest of the pool", between(0, 1)},
+      {"mining.candidates", &c.mining.candidates,
+       "share of the pool that a first stage picks, with the network on images of half the side; only these "
+       "candidates are scored as they are, and the log says how many of the best are among them "
+       "(docs/scale.md); 1: one stage, all of the pool is scored",
+       between(0, 1)},
       {"mining.until", &c.mining.until,
        "epoch after which mining stops and the last mined set stays; 0: mining never stops", at_least(0)},
       {"mining.first", choice(&c.mining.first), "how the first epoch chooses its outliers",

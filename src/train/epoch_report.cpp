@@ -32,6 +32,8 @@ void each_member(Diagnostics& d, Function visit) {
   visit("spread", d.spread);
   visit("draw_overlap", d.draw_overlap);
   visit("last_overlap", d.last_overlap);
+  visit("recall", d.recall);
+  visit("recall_error", d.recall_error);
 }
 
 template <class Diagnostics, class Function>
@@ -127,6 +129,10 @@ std::string figures_text(const EpochReport& r) {
     text +=
         fmt::format("  boundary score mined {:.2f}, pool {:.2f}", *boundary_score(r.mining->mined_abs_logit),
                     *boundary_score(r.mining->pool_abs_logit));
+  }
+  if (r.mining && r.mining->recall) {
+    text += fmt::format("  first stage found {:.1f} ± {:.1f} %", 100 * *r.mining->recall,
+                        100 * *r.mining->recall_error);
   }
   if (r.mining && !r.mining->sources.empty()) text += "  " + sources_text(r.mining->sources);
   return text;

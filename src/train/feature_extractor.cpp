@@ -11,6 +11,14 @@
 #include "train/gpu_memory.h"
 
 namespace poem {
+namespace {
+
+// Means over 2×2 pixels.
+at::Tensor halved(const at::Tensor& images) {
+  return at::avg_pool2d(images.to(at::kFloat, false, false, at::MemoryFormat::ChannelsLast), 2);
+}
+
+}  // namespace
 
 FeatureExtractor::FeatureExtractor(Network& network, at::Device device, int64_t size, bool bf16,
                                    void (*before_images)())
@@ -21,7 +29,7 @@ FeatureExtractor::FeatureExtractor(Network& network, at::Device device, int64_t 
 
 void FeatureExtractor::operator()(const DeviceImages& images, const std::vector<Crop>& crops,
                                   const Augmentation& augmentation, const FeatureVisit& visit,
-                                  const std::string& what) const {
+                                  const std::string& what, Scale scale) const {
   const at::NoGradGuard no_grad;
   const auto size = static_cast<int64_t>(crops.size());
   std::optional<Progress> bar;
@@ -36,7 +44,7 @@ void FeatureExtractor::operator()(const DeviceImages& images, const std::vector<
   for (int64_t first = 0; first < size; first += kBlock) {
     ahead.get();
     if (first + kBlock < size) ahead = read_ahead(first + kBlock);
-    visit(first, block(images, &crops[first], count_at(first), augmentation));
+    visit(first, block(images, &crops[first], count_at(first), augmentation, scale));
     images.let_go(&crops[first], count_at(first));
     if (bar) bar->advance(count_at(first));
   }
@@ -44,14 +52,15 @@ void FeatureExtractor::operator()(const DeviceImages& images, const std::vector<
 
 // As many images at a time as the device has memory for.
 at::Tensor FeatureExtractor::block(const DeviceImages& images, const Crop* crops, int64_t count,
-                                   const Augmentation& augmentation) const {
+                                   const Augmentation& augmentation, Scale scale) const {
   const Bf16Scope precision(network_, bf16_);
   network_.train(false);
   std::vector<at::Tensor> parts;
   for (int64_t first = 0; first < count; first += images_at_a_time_) {
     before_images_();
     const int64_t part = std::min(images_at_a_time_, count - first);
-    parts.push_back(network_.features(images.cut(crops + first, part, augmentation)));
+    const at::Tensor cut = images.cut(crops + first, part, augmentation);
+    parts.push_back(network_.features(scale == Scale::kHalf ? halved(cut) : cut));
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }

@@ -8,18 +8,9 @@
 #include "net/weights.h"
 #include "poem/error.h"
 #include "poem/targets.h"
+#include "posterior/team_statistics.h"
 
 namespace poem {
-namespace {
-
-void sum_over(const Team& team, Statistics& statistics) {
-  team.sum(statistics.gram);
-  team.sum(statistics.moment);
-  statistics.count = team.sum(statistics.count);
-}
-
-}  // namespace
-
 Queue::Queue(const Config& config, int64_t feature_count, const Team& team)
     : fresh_(config.queue.features == QueueFeatures::kFresh),
       capacity_(config.queue.epochs),

@@ -17,6 +17,7 @@
 #include "images/pool.h"
 #include "mining/mine.h"
 #include "mining/shares.h"
+#include "mining/two_stages.h"
 #include "net/weights.h"
 #include "poem/error.h"
 #include "poem/scores.h"
@@ -286,7 +287,12 @@ MiningSettings Trainer::mining_settings() const {
 
 NetworkView Trainer::network_view() const {
   NetworkView view;
-  view.features = features("scoring the pool").outliers;
+  const bool two_stages = config_.mining.candidates < 1;
+  view.features = features(two_stages ? "scoring candidates" : "scoring the pool").outliers;
+  view.first_look = [this](const std::vector<Crop>& crops, const FeatureVisit& visit) {
+    extract_(batches_.outlier_images(), crops, data_.outlier_cut, visit, "looking at the pool", Scale::kHalf);
+  };
+  view.first_look_count = network_->feature_count();
   view.logits = [this](const at::Tensor& features) {
     const at::NoGradGuard no_grad;
     return network_->logits(features);
@@ -362,7 +368,10 @@ WorkLeft Trainer::work_left() const {
   const auto mined_epochs = miner_ == nullptr ? 0.0 : static_cast<double>(std::max<int64_t>(0, end - first));
   const auto id = static_cast<double>(data_.train_rows.size());
   double features = 0;
-  if (miner_ && miner_->uses_features()) features += static_cast<double>(config_.mining.pool);
+  const auto pool = static_cast<double>(config_.mining.pool);
+  constexpr double kHalfSide = 0.25;  // the work of an image of half the side
+  if (miner_ && miner_->uses_features())
+    features += pool * scoring_work(config_.mining.candidates, kHalfSide, pool);
   if (miner_ && miner_->uses_posterior()) features += id + static_cast<double>(mining_settings().select);
   WorkLeft work;
   work.images = mined_epochs * features / team_.size();

@@ -72,6 +72,21 @@ expect_error "/proc/nowhere" "cannot create" -- train flat.yaml --out /proc/nowh
 expect_error mining.select 200 "only 100" "raise mining.pool" -- train flat.yaml --out new --set mining.select=200
 expect_error "depth" 11 -- train flat.yaml --out new --set network.name=wideresnet --set network.depth=11
 
+# Two stages: log, metrics.jsonl, TensorBoard's file and report say what the first stage found, and
+# too few candidates are refused before anything is written.
+write_image_config images.yaml
+two=(--set train.epochs=2 --set mining.pool=200 --set mining.select=40 --set mining.candidates=0.5)
+expect_ok train images.yaml --out two "${two[@]}"
+grep -q 'epoch   1/2.*first stage found [0-9.]* ± [0-9.]* %' "$logs/err" || fail "the log does not say what was found"
+expect_words two/metrics.jsonl '"recall":' '"recall_error":'
+expect_words two/report.html "Best outliers that the first stage found"
+grep -aq 'mining/recall_error' two/events.out.tfevents.*.poem || fail "TensorBoard does not get the recall"
+expect_error mining.candidates "0.1 of the pool are 20 candidates" "40 are mined" "0.2 or more" -- \
+  train images.yaml --out new "${two[@]}" --set mining.candidates=0.1
+expect_error images.yaml "mining.candidates is 0.5" "mining.miner diverse" -- \
+  train images.yaml --out new "${two[@]}" --set mining.miner=diverse
+[ ! -e new ] || fail "something is left of what was refused"
+
 # A loss that is not finite: nothing to keep after the first epoch, later the last good checkpoint.
 enough=(--set data.train=world2d:train:420 --set data.validation=0.5) # held out: no warning beside the error
 expect_error "epoch 1" "not finite" "train.learning_rate" -- train flat.yaml --out new \
