@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/file.h"
 #include "expect_error.h"
 #include "poem/network.h"
 #include "temporary_folder.h"
@@ -34,7 +35,7 @@ Workload small_work() {
   work.features = 3;
   work.multiply_adds = 1e6;
   work.image_bytes = 10;
-  work.posterior = true;
+  work.scored = work.posterior = true;
   return work;
 }
 
@@ -100,12 +101,45 @@ TEST(EpochCosts, NameTheDiskThatIsTooSlow) {
 
 TEST(EpochCosts, WithoutAPosteriorThereIsNoScoreAndNoQueue) {
   Workload work = small_work();
-  work.posterior = false;
+  work.scored = work.posterior = false;
   const auto phases = epoch_costs(work, round_machine(), 1);
   ASSERT_EQ(phases.size(), 4u);
   EXPECT_DOUBLE_EQ(phases[0].compute, 0);
+  work.scored = true;  // greedy: the score of the network itself
+  EXPECT_DOUBLE_EQ(epoch_costs(work, round_machine(), 1)[0].compute, 1000 / 100.0);
+  work.scored = false;
   work.pool = 0;
   EXPECT_EQ(epoch_costs(work, round_machine(), 1).front().name, "train");
+}
+
+// 1,000 images at a quarter of the work, 300 candidates, and 250 of the pool for fit and measurement.
+TEST(EpochCosts, OfTwoStagesAreThoseOfTheLookAndOfTheCandidates) {
+  Workload work = small_work();
+  work.candidates = 0.3;
+  work.first_look = 0.25;
+  const auto phases = epoch_costs(work, round_machine(), 1);
+  EXPECT_DOUBLE_EQ(phases[0].compute, (250 + 300 + 250) / 100.0);
+  EXPECT_DOUBLE_EQ(phases[0].disk_bytes, (1000 + 300 + 250) * 10);
+  const auto four = epoch_costs(work, round_machine(), 4);
+  // Counts of scores once more, and the sums of a regression with a constant.
+  EXPECT_DOUBLE_EQ(four[1].message_bytes, 40 * 8 + 2 * 50e3 + 1.5 * 8 * 4 * 5);
+  work.pool = 1e6;  // 2 % of a large pool are enough
+  EXPECT_DOUBLE_EQ(epoch_costs(work, round_machine(), 1)[0].compute, 1e6 * 0.57 / 100);
+}
+
+// Convolutions of half the side take a quarter; the last layer does not matter.
+TEST(Workload, OfTwoStagesKnowsTheWorkOfALook) {
+  const TemporaryFolder folder;
+  write_file(folder / "c.yaml", R"(
+data: {train: "world:train:39", outliers: "world:outliers:90", size: 32}
+network: {name: wideresnet, depth: 10}
+mining: {candidates: 0.4}
+)");
+  const Config config = read_config(folder / "c.yaml", {});
+  const Workload work = workload_of(config, *make_network(config.network, 0), 1000);
+  EXPECT_NEAR(work.first_look, 0.25, 1e-3);
+  EXPECT_DOUBLE_EQ(work.candidates, 0.4);
+  EXPECT_TRUE(work.scored);
 }
 
 TEST(EpochCosts, NeedLinksForMoreThanOneDevice) {

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
+#include "mining/two_stages.h"
 #include "poem/crops.h"
 #include "poem/error.h"
 #include "poem/mining.h"
@@ -101,12 +103,14 @@ Workload workload_of(const Config& config, Network& network, int64_t id_images) 
   if (config.mining.miner == "none") return work;
   work.pool = static_cast<double>(config.mining.pool);
   work.outlier_batch = static_cast<double>(config.train.outlier_batch);
-  MiningSettings mining = config.mining;
-  if (mining.select == 0)
-    mining.select = std::max<int64_t>(1, id_images * config.train.outlier_batch / config.train.batch);
-  check_select(mining);
-  work.select = static_cast<double>(mining.select);
-  work.posterior = make_miner(config.mining.miner)->uses_posterior();
+  work.select = config.mining.select > 0 ? static_cast<double>(config.mining.select)
+                                         : work.id_images * work.outlier_batch / work.batch;
+  work.candidates = config.mining.candidates;
+  if (work.candidates < 1)
+    work.first_look = multiply_adds(network, config.data.size / 2) / work.multiply_adds;
+  const std::unique_ptr<Miner> miner = make_miner(config.mining.miner);
+  work.scored = miner->uses_features();
+  work.posterior = miner->uses_posterior();
   if (!work.posterior) return work;
   const bool fresh = config.queue.features == QueueFeatures::kFresh;
   work.queued = work.id_images + work.select * (fresh ? static_cast<double>(config.queue.epochs) : 1);
@@ -123,9 +127,12 @@ std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine,
 
   if (work.pool > 0) {
     PhaseCost score{"score the pool"};
-    if (work.posterior) {
-      score.compute = work.pool / (devices * speed.forward);
-      score.disk_bytes = work.pool * work.image_bytes / hosts;
+    const bool two_stages = work.candidates < 1;
+    if (work.scored) {
+      const double images = work.pool * scoring_work(work.candidates, work.first_look, work.pool);
+      score.compute = images / (devices * speed.forward);
+      const double reads = work.pool * scoring_work(work.candidates, 1, work.pool);  // candidates twice
+      score.disk_bytes = reads * work.image_bytes / hosts;
     } else {  // random outliers: only those that are trained on are read
       score.disk_bytes = work.select * work.image_bytes / hosts;
     }
@@ -134,7 +141,10 @@ std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine,
     PhaseCost choose{"choose outliers"};
     if (count > 1) {  // counts of scores, then the numbers of the chosen ones (mining/top_n.h)
       choose.message_bytes = work.select * kIndex + kCounts;
+      if (two_stages) choose.message_bytes += kCounts;  // of the first stage's scores
       choose.messages = choose.message_bytes / via.bytes_per_second + std::log2(devices) * via.latency;
+      if (two_stages)  // what the first stage is fitted on
+        add_all_reduce(choose, kDouble * (work.features + 1) * (work.features + 2), 1, via, devices);
     }
     phases.push_back(choose);
   }

@@ -22,11 +22,13 @@ struct Workload {
   double norms = 0, norm_channels = 0;  // BatchNorms whose statistics the ranks exchange, and their channels
   double multiply_adds = 0;             // of one image, forward
   double image_bytes = 0;               // of one outlier on disk
-  bool posterior = false;               // the miner draws from it
+  bool scored = false;                  // the miner scores the pool
+  bool posterior = false;               // it draws from the posterior
+  double candidates = 1;                // share of the pool that a first stage passes on; 1: one stage
+  double first_look = 0;                // what the first stage takes of the network's work, per image
 };
 
-// `network`: one such as the config asks for. It computes one image. An Error if the config mines more
-// outliers than its pool offers.
+// `network`: one such as the config asks for. It computes one image.
 Workload workload_of(const Config& config, Network& network, int64_t id_images);
 
 // Multiplications (each with an addition) of the convolutions and matrix products of one image, forward.
