@@ -79,7 +79,7 @@ POEM_BENCH(stages) {
   const auto miner = make_miner("thompson");
   compare(
       "mining 200 of 10,000, WideResNet-10-1: two stages / one", [&] { keep(mine(*miner, two, {})); },
-      [&] { keep(mine(*miner, one, {})); }, 0.75, 3);
+      [&] { keep(mine(*miner, one, {})); }, 0.9, 3);
 }
 
 }  // namespace poem::bench

@@ -103,8 +103,11 @@ Workload workload_of(const Config& config, Network& network, int64_t id_images) 
   if (config.mining.miner == "none") return work;
   work.pool = static_cast<double>(config.mining.pool);
   work.outlier_batch = static_cast<double>(config.train.outlier_batch);
-  work.select = config.mining.select > 0 ? static_cast<double>(config.mining.select)
-                                         : work.id_images * work.outlier_batch / work.batch;
+  MiningSettings mining = config.mining;
+  if (mining.select == 0)
+    mining.select = std::max<int64_t>(1, id_images * config.train.outlier_batch / config.train.batch);
+  check_select(mining);
+  work.select = static_cast<double>(mining.select);
   work.candidates = config.mining.candidates;
   if (work.candidates < 1)
     work.first_look = multiply_adds(network, config.data.size / 2) / work.multiply_adds;

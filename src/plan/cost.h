@@ -28,7 +28,8 @@ struct Workload {
   double first_look = 0;                // what the first stage takes of the network's work, per image
 };
 
-// `network`: one such as the config asks for. It computes one image.
+// `network`: one such as the config asks for. It computes one image. An Error if the config mines more
+// outliers than its pool offers.
 Workload workload_of(const Config& config, Network& network, int64_t id_images);
 
 // Multiplications (each with an addition) of the convolutions and matrix products of one image, forward.
