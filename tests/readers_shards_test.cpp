@@ -170,6 +170,50 @@ TEST_F(Shards, ReplaceOthersOnlyWhenComplete) {
   EXPECT_FALSE(fs::exists(folder / "new"));
 }
 
+// Packed files that a user wrote, and that only have the names of shards.
+TEST_F(Shards, NeverReplaceOtherPackedFiles) {
+  const at::Tensor mine = random_bytes({4, 3, 32, 32}, 1), pixels = random_bytes({9, 3, 32, 32}, 2);
+  fs::create_directory(folder / "set");
+  pack("set/00000.poem", mine, {}, {});
+  for (const bool force : {false, true})
+    expect_error([&] { check_shard_folder(folder / "set", force); },
+                 {"set", "no shards.json", "another folder"});
+  const std::string before = read_file(folder / "set/00000.poem");
+  {
+    ShardedWriter writer(folder / "set", small.shard_bytes, /*append=*/false);
+    writer.add(pixels);
+  }
+  EXPECT_EQ(files("set"), std::vector<std::string>{"00000.poem"});
+  pack("set", pixels, {}, small);
+  EXPECT_EQ(read_file(folder / "set/00000.poem"), before);
+  EXPECT_TRUE(read_images(folder / "set").pixels.equal(pixels));
+}
+
+// What a kill leaves is written anew without force, and goes away if that fails.
+TEST_F(Shards, RemoveWhatAKilledWriterLeft) {
+  const at::Tensor pixels = random_bytes({9, 3, 32, 32}, 1);
+  for (const char* file : {"set/unfinished", "set/00000.poem", "set/00001.poem.tmp", "set/00007.poem.tmp"})
+    folder.put(file, "0");
+  expect_error([&] { read_images(folder / "set"); }, {"set", "no shards.json", "not finished"});
+  check_shard_folder(folder / "set", false);
+  EXPECT_THROW(pack_images("world2d:train", folder / "set", {}, small), Error);
+  EXPECT_TRUE(files("set").empty());
+  folder.put("set/unfinished", "0");
+  folder.put("set/00000.poem", "");
+  pack("set", pixels, {}, small);
+  const std::vector<std::string> three = {"00000.poem", "00001.poem", "00002.poem", "shards.json"};
+  EXPECT_EQ(files("set"), three);
+  // Killed while appending: the shards that are listed stay.
+  folder.put("set/unfinished", "3");
+  folder.put("set/00003.poem", "");
+  expect_error([&] { check_shard_folder(folder / "set", false); }, {"exists already"});
+  EXPECT_TRUE(read_images(folder / "set").pixels.equal(pixels));
+  EXPECT_THROW(pack_images("world2d:train", folder / "set", {}, append), Error);
+  EXPECT_EQ(files("set"), three);
+  folder.put("set/unfinished", "many");
+  expect_error([&] { pack("set", pixels, {}, append); }, {"set/unfinished", "number of a shard"});
+}
+
 TEST_F(Shards, AreWrittenByOneProcessAtATime) {
   const at::Tensor pixels = random_bytes({9, 3, 32, 32}, 1);
   pack("set", pixels, {}, small);
@@ -199,7 +243,7 @@ TEST_F(Shards, AreMissed) {
   fs::resize_file(folder / "set/00002.poem", 5000);
   expect_error([&] { read_images(folder / "set"); }, {"set/00002.poem", "5000 bytes"});
   fs::remove(folder / "set/shards.json");
-  expect_error([&] { read_images(folder / "set"); }, {"set", "no shards.json", "not finished"});
+  expect_error([&] { read_images(folder / "set"); }, {"set", "no shards.json", "copy the folder again"});
   for (
       const char* list :
       {"", "{}", R"({"kind":"poem shards","version":1,"images_per_shard":4,"shards":[]})",

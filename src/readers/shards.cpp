@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kList = "shards.json", *kExtension = ".poem", *kKind = "poem shards";
+constexpr const char* kTemporary = ".poem.tmp";  // of AtomicFile
+constexpr const char* kMark = "unfinished";      // contains the number of the first new shard
 
 std::string in(const std::string& folder, const std::string& file) {
   return (fs::path(folder) / file).string();
@@ -31,6 +33,12 @@ std::string shard_name(size_t number) { return fmt::format("{:05}{}", number, kE
 std::optional<int64_t> shard_number(const std::string& file) { return number_in(file, "", kExtension); }
 
 bool has_list(const std::string& folder) { return fs::exists(in(folder, kList)); }
+
+bool is_unfinished(const std::string& folder) { return fs::exists(in(folder, kMark)); }
+
+size_t number_of(const std::string& path, const char* extension = kExtension) {
+  return static_cast<size_t>(*number_in(fs::path(path).filename().string(), "", extension));
+}
 
 [[noreturn]] void broken_list(const std::string& path) {
   throw Error(path, "is not a list of shards that poem wrote",
@@ -89,8 +97,8 @@ std::vector<std::string> expand_braces(const std::string& text) {
 }
 
 bool is_shard_folder(const std::string& path) {
-  const std::string first = in(path, shard_name(0));
-  return fs::is_directory(path) && (has_list(path) || fs::exists(first) || fs::exists(first + ".tmp"));
+  return fs::is_directory(path) &&
+         (has_list(path) || is_unfinished(path) || fs::exists(in(path, shard_name(0))));
 }
 
 ShardedWriter::List ShardedWriter::read_list(const std::string& folder) {
@@ -126,7 +134,10 @@ void ShardedWriter::write_list(const List& list) const {
 std::vector<std::string> shard_paths(const std::string& source) {
   if (!fs::is_directory(source)) return expand_braces(source);
   if (!has_list(source))
-    throw Error(source, fmt::format("has no {}: packing was not finished", kList), "pack the source again");
+    throw Error(source,
+                fmt::format("has no {}{}", kList, is_unfinished(source) ? ": packing was not finished" : ""),
+                is_unfinished(source) ? "pack the source again"
+                                      : "copy the folder again, or name its files with braces");
   std::vector<std::string> paths;
   for (const auto& shard : ShardedWriter::read_list(source).shards) {
     const std::string path = in(source, shard.file);
@@ -145,7 +156,7 @@ std::vector<std::string> shard_paths(const std::string& source) {
 void check_shard_folder(const std::string& path, bool force) {
   if (fs::exists(path) && !fs::is_directory(path))
     throw Error(path, "is a file, and shards need a folder", "choose another name");
-  if (!is_shard_folder(path) || has_list(path)) check_output_folder(path, force, kList);
+  if (has_list(path) || !is_unfinished(path)) check_output_folder(path, force, kList);
 }
 
 ShardedWriter::ShardedWriter(const std::string& folder, uint64_t shard_bytes, bool append)
@@ -153,16 +164,30 @@ ShardedWriter::ShardedWriter(const std::string& folder, uint64_t shard_bytes, bo
   make_output_folder(folder);
   lock_ = std::make_unique<Lock>(folder);
   if (has_list(folder)) old_ = read_list(folder);
-  for (const Shard& shard : old_.shards)
-    first_ = std::max(first_, static_cast<size_t>(*shard_number(shard.file)) + 1);
+  if (const auto files = numbered_files(folder, "", kExtension); !files.empty())
+    first_ = number_of(files.back()) + 1;
+  if (is_unfinished(folder)) remove_leftovers();
   if (append) room_ = old_.images_per_shard;
+}
+
+void ShardedWriter::remove_leftovers() {
+  const std::string mark = in(folder_, kMark);
+  const auto first = parse_number<size_t>(read_file(mark));
+  if (!first) throw Error(mark, "does not contain the number of a shard", "pack into another folder");
+  first_ = *first;
+  for (const Shard& shard : old_.shards) first_ = std::max(first_, number_of(shard.file) + 1);
+  std::error_code ignored;  // a file that stays is replaced
+  for (const char* extension : {kExtension, kTemporary})
+    for (const std::string& path : numbered_files(folder_, "", extension))
+      if (number_of(path, extension) >= first_) fs::remove(path, ignored);
 }
 
 ShardedWriter::~ShardedWriter() {
   if (done_) return;
   std::error_code ignored;
-  for (size_t i = 0; i < writers_.size(); ++i) fs::remove(in(folder_, name(i)), ignored);
+  for (size_t i = 0; i < committed_; ++i) fs::remove(in(folder_, name(i)), ignored);
   writers_.clear();  // with their temporary files
+  fs::remove(in(folder_, kMark), ignored);
   if (made_folder_) fs::remove(folder_, ignored);
 }
 
@@ -178,7 +203,10 @@ void ShardedWriter::add(const at::Tensor& pixels) {
   }
   for (int64_t first = 0; first < pixels.size(0);) {
     if (writers_.empty() || writers_.back()->count() == room_) {
-      if (!writers_.empty()) writers_.back()->pause();
+      if (writers_.empty())
+        write_file(in(folder_, kMark), std::to_string(first_));
+      else
+        writers_.back()->pause();
       writers_.push_back(std::make_unique<PackedWriter>(in(folder_, name(writers_.size()))));
     }
     const int64_t some = std::min(pixels.size(0) - first, room_ - writers_.back()->count());
@@ -194,6 +222,7 @@ int64_t ShardedWriter::finish(const Labels& labels) {
     PackedWriter& writer = *writers_[i];
     writer.complete(part_of(labels, count, writer.count()));
     writer.commit();
+    ++committed_;
     count += writer.count();
     list.shards.push_back({name(i), writer.count(), writer.checksum()});
   }
@@ -202,6 +231,7 @@ int64_t ShardedWriter::finish(const Labels& labels) {
   std::error_code ignored;
   if (!append_)
     for (const Shard& shard : old_.shards) fs::remove(in(folder_, shard.file), ignored);
+  fs::remove(in(folder_, kMark), ignored);
   return count;
 }
 

@@ -1,5 +1,5 @@
 // Packed files that are one source: a folder of shards with a list of them, or names with braces. The list is
-// written last, so that a set of shards is always complete.
+// written last, so that a set of shards is always complete. Until then a file marks the folder as unfinished.
 //
 //   ShardedWriter writer("pool", bytes_per_shard, /*append=*/false);
 //   writer.add(pixels);                       // as often as there are blocks
@@ -17,21 +17,23 @@
 
 namespace poem {
 
-// A folder that shards were written to. Without a list in it, packing was not finished.
+// A folder of shards: with a list of them, or with a first shard, or marked as unfinished.
 bool is_shard_folder(const std::string& path);
 
 // The packed files of a source: a folder of shards, a name with braces, or one file. A shard that is missing,
 // or not the one that the list names, is an Error.
 std::vector<std::string> shard_paths(const std::string& source);
 
-// An Error if shards cannot be written into this folder. `force` allows replacing shards, but nothing else.
+// An Error if shards cannot be written into this folder. `force` allows replacing shards, but nothing else. A
+// folder without a list that is marked as unfinished may be written anew.
 void check_shard_folder(const std::string& path, bool force);
 
 class ShardedWriter {
  public:
   // Makes the folder. Shards that are there are kept (append) or replaced, in both cases when finish() is
-  // done: until then, and if it is never called, the folder is what it was. With `append` the new shards have
-  // the size of those that are there, whatever shard_bytes says.
+  // done: until then, and if it is never called, the folder is what it was. What an unfinished writer left is
+  // removed. No other file is replaced. With `append` the new shards have the size of those that are there,
+  // whatever shard_bytes says.
   ShardedWriter(const std::string& folder, uint64_t shard_bytes, bool append);
   ~ShardedWriter();
   void add(const at::Tensor& pixels);    // uint8 n×C×H×W, contiguous; all blocks of one C×H×W
@@ -50,6 +52,7 @@ class ShardedWriter {
   friend std::vector<std::string> shard_paths(const std::string& source);
   static List read_list(const std::string& folder);
   void write_list(const List& list) const;
+  void remove_leftovers();               // of a writer that was killed
   std::string name(size_t shard) const;  // of the new shards
 
   std::string folder_;
@@ -60,6 +63,7 @@ class ShardedWriter {
   uint64_t shard_bytes_;
   int64_t room_ = 0;  // images per shard
   std::vector<std::unique_ptr<PackedWriter>> writers_;
+  size_t committed_ = 0;  // so many of the new shards have their names
 };
 
 // "a{00..02}.tar" → a00.tar, a01.tar, a02.tar; "{x,y}.tar" → x.tar, y.tar; several braces in all

@@ -1,0 +1,28 @@
+# What could be lost while packing: packed files of others, damage that nobody sees, names.
+source "$(dirname "$0")/common.sh"
+
+flip() { printf "$(printf '\\x%02x' $(($(od -An -tu1 -j "$2" -N1 "$1") ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+
+# Shards never replace packed files that only have their names.
+mkdir mine
+expect_ok pack world:train:4 mine/00000.poem
+for force in "" --force; do
+  expect_error mine "no shards.json" "never replaced" -- pack world:test:9 mine --shard-size 60K $force
+done
+expect_error mine "no shards.json" "with braces" -- info mine
+expect_ok info 'mine/{00000,00000}.poem'
+
+# A kill leaves a folder that says so. The next pack needs no --force and removes what was left.
+npy long.npy '|u1' '400000, 3, 32, 32' ''
+truncate -s $((128 + 400000 * 3 * 32 * 32)) long.npy
+"$program" --threads 1 pack long.npy killed --shard-size 1M >"$logs/out" 2>"$logs/err" &
+child=$!
+for ((i = 0; i < 500; ++i)); do
+  [ -e killed/00002.poem.tmp ] && break
+  sleep 0.02
+done
+kill -9 $child
+wait $child 2>/dev/null || true
+expect_error killed "not finished" -- info killed
+expect_ok pack world:train:4 killed --shard-size 60K
+expect_same "$(ls killed | tr '\n' ' ')" "00000.poem shards.json "
