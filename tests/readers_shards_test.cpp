@@ -285,6 +285,27 @@ TEST_F(Shards, EveryChangedByteIsFound) {
     expect_error([&] { check_packed(changed(offset)); }, {"bad.poem"});
 }
 
+// A damaged file would get correct checksums if it were written again.
+TEST_F(Shards, DamageIsNotPackedAgain) {
+  const at::Tensor pixels = random_bytes({9, 3, 32, 32}, 1);
+  for (const std::string name : {"a.poem", "set"}) {
+    pack(name, pixels, {}, name == "set" ? small : PackOptions{});
+    const std::string file = name == "set" ? "set/00001.poem" : name;
+    std::string bytes = read_file(folder / file);
+    bytes[5000] ^= 1;
+    folder.put(file, bytes);
+    const std::string images = name == "set" ? "images 0 to 3" : "images 0 to 8";
+    for (const char* part : {"", "#count=1"})
+      expect_error([&] { pack_images((folder / name) + part, folder / "b.poem", {}); },
+                   {file, "damaged", "block 0", images, "labels or names"});
+    EXPECT_FALSE(fs::exists(folder / "b.poem"));
+    EXPECT_EQ(read_file(folder / file), bytes);
+  }
+  expect_error([&] { pack("a.poem", pixels, {}, append); }, {"a.poem", "damaged", "images 0 to 8"});
+  pack("set", pixels, {}, append);  // writes no old image again
+  EXPECT_FALSE(check_packed(folder / "set/00001.poem").damage.empty());
+}
+
 // A pool of shards with gaps is uniform over their images: χ² with 26 degrees of freedom.
 TEST_F(Shards, AreSampledUniformly) {
   for (int64_t part = 0; part < 3; ++part)

@@ -91,25 +91,18 @@ void verify_folder(const std::string& folder, const Manifest& manifest) {
   }
 }
 
-std::string text_of(const PackedCheck::Damage& damage) {
-  std::string text = fmt::format("block {}", damage.block);
-  if (damage.first_image <= damage.last_image)
-    text += fmt::format(", images {} to {}", damage.first_image, damage.last_image);
-  return text + (damage.tables ? ", labels or names" : "");
-}
-
 // One packed file; whether it is complete.
 bool verify_file(const std::string& path) {
-  std::vector<std::string> damage;
+  std::string damage;
   PackedCheck check;
   try {
     check = check_packed(path);
-    for (const auto& block : check.damage) damage.push_back(text_of(block));
+    damage = check.verdict();
   } catch (const Error& error) {  // of the header
-    damage.push_back(error.problem());
+    damage = error.problem();
   }
   if (!damage.empty())
-    print_verdict("packed", "DAMAGED", path, fmt::format("{}", fmt::join(damage, "; ")));
+    print_verdict("packed", "DAMAGED", path, damage);
   else if (check.has_checksums)
     print_verdict("packed", "complete", path,
                   fmt::format("{} images, {} block{}, checksums correct", check.count, check.blocks,
@@ -135,7 +128,7 @@ void verify(const Options& options) {
   std::optional<Error> first;
   for (const std::string& path : options.paths) {
     try {
-      if (is_packed(path) || is_shard_folder(path))
+      if (is_packed_source(path))
         verify_packed(path);
       else
         verify_folder(path, options.sets());

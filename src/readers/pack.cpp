@@ -14,6 +14,7 @@
 #include "readers/packed.h"
 #include "readers/reader_tools.h"
 #include "readers/shards.h"
+#include "readers/source.h"
 
 namespace poem {
 namespace {
@@ -60,9 +61,18 @@ Input fitting(const Input& input, const std::string& path) {
   return {input.name, visit};
 }
 
+// Packed files that are packed again would get correct checksums of damaged images.
+void refuse_damaged_source(const std::string& source, const ReadOptions& options) {
+  const std::string place = parse_source(source, options.folder).place;
+  if (!is_packed_source(place)) return;
+  check_source(source, options);
+  for (const std::string& path : shard_paths(place)) refuse_damage(path);
+}
+
 // A file cannot grow in place without a moment at which it is damaged. So the new images go into a second
 // file, and both become one that replaces the first.
 int64_t append_to_file(const Input& input, const std::string& path) {
+  refuse_damage(path);
   const std::string more = path + ".more";
   struct Remove {
     const std::string& path;
@@ -103,7 +113,11 @@ int64_t pack(const Input& input, const std::string& out, const PackOptions& pack
 
 int64_t pack_images(const std::string& source, const std::string& out, const ReadOptions& options,
                     const PackOptions& packing) {
-  return pack({source, [&](const Sink& sink) { return visit_images(source, options, sink); }}, out, packing);
+  const auto visit = [&](const Sink& sink) {
+    refuse_damaged_source(source, options);
+    return visit_images(source, options, sink);
+  };
+  return pack({source, visit}, out, packing);
 }
 
 int64_t pack_stream(std::istream& stream, const std::string& out, const ReadOptions& options,

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -319,6 +320,22 @@ void check_packed_output(const std::string& path, bool force) {
   if (std::memcmp(start, kMagic, sizeof kMagic) != 0)
     throw Error(path, "exists and is not a packed file of poem, so it is never replaced",
                 "choose another name");
+}
+
+std::string PackedCheck::verdict() const {
+  std::vector<std::string> texts;
+  for (const Damage& part : damage) {
+    texts.push_back(fmt::format("block {}", part.block));
+    if (part.first_image <= part.last_image)
+      texts.back() += fmt::format(", images {} to {}", part.first_image, part.last_image);
+    if (part.tables) texts.back() += ", labels or names";
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+void refuse_damage(const std::string& path) {
+  if (const std::string verdict = check_packed(path).verdict(); !verdict.empty())
+    throw Error(path, "is damaged: " + verdict, "copy it again, or pack its source again");
 }
 
 PackedCheck check_packed(const std::string& path) {

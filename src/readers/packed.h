@@ -81,10 +81,15 @@ struct PackedCheck {
     int64_t first_image, last_image;  // with a part of it; last < first: none
     bool tables;                      // whether it has a part of labels, names or checksums
   };
+  std::string verdict() const;  // "block 1, images 341 to 682; block 4, …"; empty if nothing is damaged
   int64_t count = 0, blocks = 0;
   bool has_checksums = false;  // files before version 3 have none
   std::vector<Damage> damage;
 };
 PackedCheck check_packed(const std::string& path);
+
+// An Error with the verdict if anything is damaged. Whoever writes the images into another file calls this
+// first: the new file would have correct checksums of damaged images.
+void refuse_damage(const std::string& path);
 
 }  // namespace poem

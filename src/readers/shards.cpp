@@ -101,6 +101,8 @@ bool is_shard_folder(const std::string& path) {
          (has_list(path) || is_unfinished(path) || fs::exists(in(path, shard_name(0))));
 }
 
+bool is_packed_source(const std::string& path) { return is_packed(path) || is_shard_folder(path); }
+
 ShardedWriter::List ShardedWriter::read_list(const std::string& folder) {
   const std::string path = in(folder, kList);
   const auto json = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
@@ -236,8 +238,6 @@ int64_t ShardedWriter::finish(const Labels& labels) {
 }
 
 namespace {
-
-bool is_packed_source(const std::string& path) { return is_packed(path) || is_shard_folder(path); }
 
 ImageSet map_shards(const std::string& path) { return map_packed(shard_paths(path)); }
 

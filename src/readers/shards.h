@@ -20,6 +20,9 @@ namespace poem {
 // A folder of shards: with a list of them, or with a first shard, or marked as unfinished.
 bool is_shard_folder(const std::string& path);
 
+// Whether this is a packed file, by its extension, or a folder of shards.
+bool is_packed_source(const std::string& path);
+
 // The packed files of a source: a folder of shards, a name with braces, or one file. A shard that is missing,
 // or not the one that the list names, is an Error.
 std::vector<std::string> shard_paths(const std::string& source);

@@ -26,3 +26,14 @@ wait $child 2>/dev/null || true
 expect_error killed "not finished" -- info killed
 expect_ok pack world:train:4 killed --shard-size 60K
 expect_same "$(ls killed | tr '\n' ' ')" "00000.poem shards.json "
+
+# Damage never gets correct checksums.
+expect_ok pack world:train:50 a.poem
+flip a.poem 5000
+expect_error a.poem "damaged: block 0, images 0 to 49" -- pack world:train:5:1 a.poem --append
+expect_error a.poem "damaged: block 0, images 0 to 49" -- pack a.poem b.poem
+expect_error a.poem "damaged: block 0, images 0 to 49" -- pack a.poem b --shard-size 60K
+poem data verify a.poem >"$logs/out" 2>"$logs/err" && fail "the damage is gone"
+flip a.poem 5000
+expect_ok pack world:train:5:1 a.poem --append
+expect_ok data verify a.poem
