@@ -227,6 +227,19 @@ TEST_F(Shards, AreWrittenByOneProcessAtATime) {
   EXPECT_EQ(files("set").size(), 4u);
 }
 
+TEST_F(Shards, OneFileIsAppendedToByOneProcessAtATime) {
+  const at::Tensor pixels = random_bytes({9, 3, 32, 32}, 1);
+  const std::string path = pack("a.poem", pixels, {}, {});
+  {
+    const Lock other(path);
+    expect_error([&] { pack("a.poem", pixels, {}, append); }, {"a.poem", "in use by another process"});
+    EXPECT_TRUE(read_images(path).pixels.equal(pixels));  // readers need no lock
+    EXPECT_EQ(files(""), (std::vector<std::string>{"a.poem", "source.npz"}));
+  }
+  pack("a.poem", pixels, {}, append);
+  EXPECT_EQ(read_images(path).size(), 18);
+}
+
 TEST_F(Shards, AreMissed) {
   pack("set", random_bytes({9, 3, 32, 32}, 1), {}, small);
   pack("other", random_bytes({9, 3, 32, 32}, 2), {}, small);

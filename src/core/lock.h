@@ -1,4 +1,4 @@
-// Keeps a second process out of a folder. The system frees the lock however this process ends.
+// Keeps a second process out of a folder or a file. The system frees the lock however this process ends.
 //
 //   const Lock lock("runs/demo");  // an Error if another process holds it
 #pragma once
@@ -8,7 +8,7 @@ namespace poem {
 
 class Lock {
  public:
-  explicit Lock(const std::string& folder);
+  explicit Lock(const std::string& path);
   ~Lock();
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/lock.h"
 #include "poem/error.h"
 #include "poem/read.h"
 #include "readers/image_list.h"
@@ -72,6 +73,7 @@ void refuse_damaged_source(const std::string& source, const ReadOptions& options
 // A file cannot grow in place without a moment at which it is damaged. So the new images go into a second
 // file, and both become one that replaces the first.
 int64_t append_to_file(const Input& input, const std::string& path) {
+  const Lock lock(path);  // of another process that appends
   refuse_damage(path);
   const std::string more = path + ".more";
   struct Remove {
