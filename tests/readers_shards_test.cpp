@@ -127,6 +127,26 @@ TEST_F(Shards, JoinClassesByName) {
   EXPECT_EQ(set.title(4), "dog/5.png");
 }
 
+TEST_F(Shards, KeepTheirNamesWhenTheyGrow) {
+  for (const char* file : {"a/1.png", "a/2.png"}) folder.put(file, encode_png(random_bytes({32, 32, 3}, 1)));
+  for (const std::string name : {"set", "one.poem"}) {
+    const PackOptions fresh = name == "set" ? small : PackOptions{};
+    pack_images(folder / "a", folder / name, {}, fresh);
+    pack(name, random_bytes({3, 3, 32, 32}, 2), {}, append);
+    const ImageSet set = read_images(folder / name);
+    const std::string source = folder / "source.npz";
+    const std::vector<std::string> expected = {"1.png", "2.png", source + ":0", source + ":1", source + ":2"};
+    ASSERT_EQ(set.names.size(), 5);
+    for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(set.title(i), expected[static_cast<size_t>(i)]);
+    // To images without names, images are added without theirs.
+    fs::remove_all(folder / name);
+    pack(name, random_bytes({3, 3, 32, 32}, 2), {}, fresh);
+    pack_images(folder / "a", folder / name, {}, append);
+    EXPECT_EQ(read_images(folder / name).size(), 5);
+    EXPECT_TRUE(read_images(folder / name).names.empty());
+  }
+}
+
 TEST_F(Shards, RefuseWhatDoesNotFit) {
   const at::Tensor pixels = random_bytes({5, 3, 32, 32}, 1), labels = at::arange(5);
   pack("set", pixels, labels, small);

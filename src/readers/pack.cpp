@@ -1,6 +1,7 @@
 // Writes packed files: one, or shards; new, or added to those that are there.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <filesystem>
 #include <functional>
@@ -38,11 +39,24 @@ int64_t write(const Input& input, Writer& writer) {
   }));
 }
 
+// Either all images of a packed file have names or none. An image without a name is called by its number.
+void match_names(Labels& labels, int64_t count, const std::string& source, const std::string& path,
+                 bool named) {
+  if (named && labels.names.empty())
+    for (int64_t i = 0; i < count; ++i) labels.names.add(fmt::format("{}:{}", source, i));
+  if (named || labels.names.empty()) return;
+  spdlog::warn("{}: the names of its images are left out, because the images of {} have no names", source,
+               path);
+  labels.names = {};
+}
+
 // The same input, whose images must fit to those of a packed file.
 Input fitting(const Input& input, const std::string& path) {
   const PackedOutline old = outline_packed(shard_paths(path)[0]);
   const auto visit = [input, path, old](const Sink& sink) {
+    int64_t count = 0;
     Labels labels = input.visit([&](const at::Tensor& pixels) {
+      count += pixels.size(0);
       if (pixels.sizes().slice(1).vec() != old.shape)
         throw Error(
             input.name,
@@ -57,6 +71,7 @@ Input fitting(const Input& input, const std::string& path) {
                   fmt::format("has {}labels, but {} has {}", old.labelled ? "no " : "", path,
                               old.labelled ? "some" : "none"),
                   "append images that all have labels, or none");
+    match_names(labels, count, input.name, path, old.named);
     return labels;
   };
   return {input.name, visit};

@@ -301,7 +301,8 @@ PackedOutline outline_packed(const std::string& path) {
   return {static_cast<int64_t>(header.count),
           {header.channels, header.height, header.width},
           header.version >= 3 ? header.header_checksum : 0,
-          header.labels_offset != 0};
+          header.labels_offset != 0,
+          header.image_names_bytes > 0};
 }
 
 ImageSet map_packed(const std::vector<std::string>& paths) {

@@ -59,7 +59,7 @@ struct PackedOutline {
   int64_t count = 0;
   std::vector<int64_t> shape;  // C, H, W
   uint32_t checksum = 0;       // of the header; 0 before version 3
-  bool labelled = false;
+  bool labelled = false, named = false;
 };
 PackedOutline outline_packed(const std::string& path);
 

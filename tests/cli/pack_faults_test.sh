@@ -55,3 +55,15 @@ wait $child 2>/dev/null || true
 expect_ok pack 'long.npy#count=2' grows.poem --append
 expect_ok info grows.poem
 expect_words "$logs/out" "count      6"
+
+# Names stay when images without names are added, and the log says where they do not.
+/usr/bin/python3 "$sources/tests/cli/write_tars.py"
+names() { tail -c 4000 "$1" | tr '\0' '\n' | grep -ac "$2" || true; }
+expect_ok pack all.tar named.poem --size 32
+expect_same "$(names named.poem '\.png$')" 38
+expect_ok pack world:digits:4 named.poem --append
+expect_same "$(names named.poem '\.png$')" 38
+expect_same "$(names named.poem 'world:digits:4:[0-3]$')" 4
+expect_ok pack world:digits:4 plain.poem
+expect_ok pack all.tar plain.poem --size 32 --append
+expect_words "$logs/err" "all.tar: the names of its images are left out"
