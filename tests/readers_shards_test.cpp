@@ -67,6 +67,8 @@ TEST_F(Shards, ImagesOfAnyNumberOfBytesAreOneSet) {
   EXPECT_EQ(files("set"),
             (std::vector<std::string>{"00000.poem", "00001.poem", "00002.poem", "shards.json"}));
   EXPECT_TRUE(read_images(path).pixels.equal(pixels));
+  const std::string paged = pack("paged", pixels, {}, {5 * 4096 * 45 / 3, false});
+  EXPECT_EQ(outline_packed(shard_paths(paged)[0]).count, 4096);  // the most that fit
 }
 
 // A shard that is not full is followed by rows that belong to no image.

@@ -69,11 +69,12 @@ void add_pack(CLI::App& app) {
       ->check(whole(0, 4096))
       ->type_name("N");
   command->add_flag("--skip-bad", options->read.skip_bad, "Leave out images that cannot be decoded");
-  auto* shards = command
-                     ->add_option("--shard-size", options->pack.shard_bytes,
-                                  "Write a folder of files of at most this size: 1G, 500M")
-                     ->transform(byte_count())
-                     ->type_name("BYTES");
+  auto* shards =
+      command
+          ->add_option("--shard-size", options->pack.shard_bytes,
+                       "Write a folder of files with at most so many bytes of pixels each: 1G, 500M")
+          ->transform(byte_count())
+          ->type_name("BYTES");
   auto* append = command->add_flag("--append", options->pack.append, "Add the images to OUT, which exists");
   auto* force =
       command->add_flag("--force", options->force, "Replace OUT if it is a packed file or a folder of them");

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -202,6 +203,9 @@ void ShardedWriter::add(const at::Tensor& pixels) {
     const auto bytes = static_cast<uint64_t>(pixels[0].nbytes()),
                step = kPageBytes / std::gcd(kPageBytes, bytes);
     room_ = static_cast<int64_t>(std::max<uint64_t>(1, shard_bytes_ / bytes / step) * step);
+    if (step * bytes > shard_bytes_)
+      spdlog::warn("{}: each shard has {} images and {} bytes of pixels: with fewer it would not fill pages",
+                   folder_, step, step * bytes);
   }
   for (int64_t first = 0; first < pixels.size(0);) {
     if (writers_.empty() || writers_.back()->count() == room_) {

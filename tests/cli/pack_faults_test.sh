@@ -58,12 +58,24 @@ expect_words "$logs/out" "count      6"
 
 # Names stay when images without names are added, and the log says where they do not.
 /usr/bin/python3 "$sources/tests/cli/write_tars.py"
+mkdir photos
+tar -xf all.tar -C photos --wildcards '*.png'
 names() { tail -c 4000 "$1" | tr '\0' '\n' | grep -ac "$2" || true; }
-expect_ok pack all.tar named.poem --size 32
+expect_ok pack photos named.poem --size 32
 expect_same "$(names named.poem '\.png$')" 38
 expect_ok pack world:digits:4 named.poem --append
 expect_same "$(names named.poem '\.png$')" 38
 expect_same "$(names named.poem 'world:digits:4:[0-3]$')" 4
 expect_ok pack world:digits:4 plain.poem
-expect_ok pack all.tar plain.poem --size 32 --append
-expect_words "$logs/err" "all.tar: the names of its images are left out"
+expect_ok pack photos plain.poem --size 32 --append
+expect_words "$logs/err" "photos: the names of its images are left out"
+
+# The size of shards is that of their pixels. Images with an odd number of bytes fill pages only together.
+expect_ok pack world:train:50 sized --shard-size 60K
+expect_same "$(od -An -tu8 -j24 -N8 sized/00000.poem | tr -d ' ')" 20 # images of 3,072 bytes
+grep -q warn "$logs/err" && fail "$(cat "$logs/err")"
+poem pack --help >"$logs/out"
+expect_words "$logs/out" "bytes of pixels"
+npy odd.npy '|u1' '5, 3, 5, 5' "$(printf '%0375d' 0)"
+expect_ok pack odd.npy odd --shard-size 100
+expect_words "$logs/err" "each shard has 4096 images and 307200 bytes of pixels"
