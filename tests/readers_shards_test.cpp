@@ -374,6 +374,9 @@ TEST(ExpandBraces, AsInShells) {
   for (const char* text : {"{3..1}", "{a..c}", "{1..}", "{}", "{-1..1}", "{0..99999999}"})
     expect_error([&] { expand_braces(text); }, {text, "neither a range nor a list"});
   EXPECT_EQ(expand_braces("a}b{"), Names{"a}b{"});
+  EXPECT_EQ(expand_braces("{0..99}{0..99}{0..99}").size(), 1000000u);
+  for (const char* text : {"{0..999999}{0..999999}", "{0..99}{0..99}{0..99}{a,b}", "{a,b}{0..999999}"})
+    expect_error([&] { expand_braces(text); }, {text, "more than 1000000 names"});
 }
 
 }  // namespace

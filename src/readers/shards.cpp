@@ -55,10 +55,11 @@ Labels part_of(const Labels& labels, int64_t first, int64_t count) {
   return part;
 }
 
+constexpr int64_t kMost = 1000000;  // names that braces stand for
+
 // The texts that stand for "{…}": a range of whole numbers, padded with zeros as its first number is, or a
 // list. Empty if it is neither.
 std::vector<std::string> alternatives(const std::string& inside) {
-  constexpr int64_t kMost = 1000000;
   std::vector<std::string> texts;
   if (const size_t dots = inside.find(".."); dots != inside.npos) {
     const std::string first = inside.substr(0, dots);
@@ -84,6 +85,8 @@ std::vector<std::string> expand(const std::string& text) {
     throw Error(text, fmt::format("'{}' is neither a range nor a list", text.substr(open, close - open + 1)),
                 "write for instance {000..127} or {a,b}");
   const std::vector<std::string> rests = expand(text.substr(close + 1));
+  if (middles.size() * rests.size() > kMost)
+    throw Error(text, fmt::format("stands for more than {} names", kMost), "use fewer or smaller braces");
   std::vector<std::string> names;
   for (const std::string& middle : middles)
     for (const std::string& rest : rests) names.push_back(text.substr(0, open) + middle + rest);

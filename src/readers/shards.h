@@ -70,7 +70,8 @@ class ShardedWriter {
 };
 
 // "a{00..02}.tar" → a00.tar, a01.tar, a02.tar; "{x,y}.tar" → x.tar, y.tar; several braces in all
-// combinations. A text without braces, or that is a path as it stands, is one name.
+// combinations, but no more than a million names. A text without braces, or that is a path as it stands, is
+// one name.
 std::vector<std::string> expand_braces(const std::string& text);
 
 }  // namespace poem

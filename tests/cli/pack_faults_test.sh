@@ -79,3 +79,7 @@ expect_words "$logs/out" "bytes of pixels"
 npy odd.npy '|u1' '5, 3, 5, 5' "$(printf '%0375d' 0)"
 expect_ok pack odd.npy odd --shard-size 100
 expect_words "$logs/err" "each shard has 4096 images and 307200 bytes of pixels"
+
+# All braces together stand for a limited number of names.
+(ulimit -v 8000000 && timeout 60 "$program" --quiet pack 'x{0..999999}{0..999999}.tar' many.poem 2>"$logs/err") && fail "it was packed"
+expect_words "$logs/err" "x{0..999999}{0..999999}.tar: stands for more than 1000000 names"
