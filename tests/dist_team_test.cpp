@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include "dist/batch_norm.h"
 #include "dist/gradients.h"
@@ -129,6 +130,51 @@ TEST_P(Teams, SumAndJoin) {
     EXPECT_EQ(team.sum(static_cast<double>(entries)), 1023) << "every entry belongs to one rank";
     EXPECT_EQ(team.bytes_sent() > 0, size > 1);
   });
+}
+
+// Counts the bytes that a rank gets.
+class CountingChannel : public Channel {
+ public:
+  CountingChannel(std::unique_ptr<Channel> channel, int64_t& bytes)
+      : channel_(std::move(channel)), bytes_(bytes) {}
+  std::function<void()> start_sum(const at::Tensor& tensor) override {
+    bytes_ += static_cast<int64_t>(tensor.nbytes());
+    return channel_->start_sum(tensor);
+  }
+  at::Tensor gather(const at::Tensor& own) override {
+    at::Tensor all = channel_->gather(own);
+    bytes_ += static_cast<int64_t>(all.nbytes());
+    return all;
+  }
+  void close() override { channel_->close(); }
+  void write(const std::string& key, const std::string& text) override { channel_->write(key, text); }
+  std::string read(const std::string& key) override { return channel_->read(key); }
+  bool has(const std::string& key) override { return channel_->has(key); }
+  int64_t count(const std::string& key) override { return channel_->count(key); }
+
+ private:
+  std::unique_ptr<Channel> channel_;
+  int64_t& bytes_;
+};
+
+// Where one rank has everything, the others still get each entry once. Lists may also all be empty.
+TEST(Team, JoinsListsAtTheCostOfTheirEntries) {
+  constexpr int kSize = 3;
+  constexpr int64_t kEntries = 1000;
+  std::vector<int64_t> list(kEntries);
+  std::iota(list.begin(), list.end(), int64_t{0});
+  const auto channels = connect_threads(kSize, std::chrono::seconds(20));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kSize; ++rank) {
+    threads.emplace_back([&, rank] {
+      int64_t bytes = 0;
+      const Team team(std::make_unique<CountingChannel>(channels[rank](), bytes), thread_place(rank, kSize));
+      EXPECT_EQ(team.joined(rank == 1 ? list : std::vector<int64_t>()), list);
+      EXPECT_EQ(bytes, 8 * (kEntries + kSize));
+      EXPECT_TRUE(team.joined({}).empty());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_P(Teams, TextsAreSaidOnce) {

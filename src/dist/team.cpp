@@ -144,21 +144,18 @@ bool Team::any(bool value) const { return sum(value ? 1.0 : 0.0) > 0; }
 
 Range Team::part(int64_t count) const { return {count * rank() / size(), count * (rank() + 1) / size()}; }
 
+// Each rank writes its list to its place among zeros. Padding all lists to the longest would take G times the
+// bytes where one rank has everything.
 std::vector<int64_t> Team::joined(const std::vector<int64_t>& own) const {
   if (!state_) return own;
   const at::Tensor sizes = at::zeros({size()}, at::kLong);
   sizes[rank()].fill_(static_cast<int64_t>(own.size()));
   sum(sizes);
-  const at::Tensor padded = at::zeros({sizes.max().item<int64_t>()}, at::kLong);
-  std::copy(own.begin(), own.end(), padded.data_ptr<int64_t>());
-  at::Tensor all;
-  timed(static_cast<int64_t>(padded.nbytes()), [&] { all = state_->channel->gather(padded); });
-  std::vector<int64_t> list;
-  for (int64_t r = 0; r < size(); ++r) {
-    const int64_t* first = all.data_ptr<int64_t>() + r * padded.size(0);
-    list.insert(list.end(), first, first + sizes[r].item<int64_t>());
-  }
-  return list;
+  const at::Tensor all = at::zeros({sizes.sum().item<int64_t>()}, at::kLong);
+  const auto first = sizes.narrow(0, 0, rank()).sum().item<int64_t>();
+  std::copy(own.begin(), own.end(), all.data_ptr<int64_t>() + first);
+  sum(all);
+  return {all.data_ptr<int64_t>(), all.data_ptr<int64_t>() + all.numel()};
 }
 
 at::Tensor Team::rows(const at::Tensor& own, int64_t total) const {
