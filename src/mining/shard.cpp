@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/float_key.h"
 #include "mining/top_n.h"
@@ -55,11 +56,15 @@ void take_out(const std::vector<int64_t>& entries, std::vector<float>& rank) {
 
 }  // namespace
 
-Shard::Shard(const MiningTask& whole, const Team& team)
-    : task(whole), pool_size(whole.pool.size()), team(team) {
+MiningTask with_pool(const MiningTask& task, std::vector<Crop> pool) {
+  return {std::move(pool), task.settings, task.network, task.posterior, task.batch, task.seed, task.epoch};
+}
+
+Shard::Shard(const MiningTask& whole, const Team& team) : pool_size(whole.pool.size()), team(team) {
   const Range part = team.part(static_cast<int64_t>(pool_size));
   first = next_image(whole.pool, part.first);
-  task.pool.assign(whole.pool.begin() + first, whole.pool.begin() + next_image(whole.pool, part.last));
+  task =
+      with_pool(whole, {whole.pool.begin() + first, whole.pool.begin() + next_image(whole.pool, part.last)});
 }
 
 void limit_repeats(const std::vector<Crop>& pool, int64_t limit, std::vector<float>& rank) {

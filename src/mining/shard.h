@@ -17,6 +17,9 @@ namespace poem {
 
 constexpr float kOut = -std::numeric_limits<float>::infinity();  // the rank of entries that must not be mined
 
+// The task with another pool. Its own one, which may be large, is not copied.
+MiningTask with_pool(const MiningTask& task, std::vector<Crop> pool);
+
 struct Shard {
   // `task` has the whole pool. All crops of an image are in one shard, so that limit_repeats() sees all of
   // them.

@@ -44,11 +44,6 @@ Samples draw_samples(const Shard& shard) {
   return samples;
 }
 
-MiningTask with_pool(MiningTask task, std::vector<Crop> pool) {
-  task.pool = std::move(pool);
-  return task;
-}
-
 // What the first stage computes of an outlier.
 struct FirstStage {
   at::Tensor weights;  // m + 1, the constant last
