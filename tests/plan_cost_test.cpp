@@ -1,5 +1,6 @@
 #include "plan/cost.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +8,10 @@
 #include "core/file.h"
 #include "expect_error.h"
 #include "poem/network.h"
+#include "readers/packed.h"
+#include "team_threads.h"
 #include "temporary_folder.h"
+#include "train/trainer.h"
 
 namespace poem {
 namespace {
@@ -33,9 +37,12 @@ Workload small_work() {
   work.queued = 120;
   work.parameters = 50;
   work.features = 3;
+  work.outputs = 2;
   work.multiply_adds = 1e6;
-  work.image_bytes = 10;
+  work.id_bytes = 7;
+  work.sources = {{1, 10, 0}};
   work.scored = work.posterior = true;
+  work.selections = 2;  // by two draws
   return work;
 }
 
@@ -52,19 +59,49 @@ TEST(EpochCosts, OfOneDeviceAreItsImagesOverItsSpeed) {
   EXPECT_DOUBLE_EQ(phases[4].message_bytes, 0);
 }
 
+// A sum on four devices sends each byte 2 · 3/4 times, a gather 3/4 times.
 TEST(EpochCosts, OfManyDevicesShareTheWorkAndPayForMessages) {
   const auto phases = epoch_costs(small_work(), round_machine(), 4);
   EXPECT_DOUBLE_EQ(phases[0].seconds(), 1000 / 400.0);
-  EXPECT_DOUBLE_EQ(phases[1].seconds(), (40 * 8 + 50e3) / 1000);  // 40 numbers, and counts of scores
-  // A step of 10 images takes 0.25 s on four devices, but no step takes less than 0.5 s. A ring sends each of
-  // the 200 bytes of gradients 2 · 3/4 times.
+  // Per selection: 3 · 2,048 counts of scores, and a list of 4 ties with the sizes of 4 lists. Then the 40
+  // numbers with their sizes, and 21 figures. All of them have 8 bytes.
+  const double chosen = 1.5 * 8 * (2 * (3 * 2048 + 4 + 4) + 40 + 4 + 21);
+  EXPECT_DOUBLE_EQ(phases[1].message_bytes, chosen);
+  // A step of 10 images takes 0.25 s on four devices, but no step takes less than 0.5 s. It sums 200 bytes of
+  // gradients and a number, and gathers two outputs per image.
   EXPECT_DOUBLE_EQ(phases[2].compute, 10 * 0.5);
-  EXPECT_DOUBLE_EQ(phases[2].messages, 10 * 300 / 1000.0);
-  EXPECT_DOUBLE_EQ(phases[3].message_bytes, 1.5 * 8 * 3 * 4);  // m² + m sums
-  EXPECT_DOUBLE_EQ(phases.back().seconds(), 2.5 + 50.32 + 5 + 3 + 0.3 + 0.144);
+  EXPECT_DOUBLE_EQ(phases[2].messages, 10 * (1.5 * 200 + 1.5 * 8 + 0.75 * 80) / 1000.0);
+  EXPECT_DOUBLE_EQ(phases[3].message_bytes, 1.5 * 8 * (9 + 3 + 1));
+  EXPECT_DOUBLE_EQ(phases.back().seconds(), 2.5 + chosen / 1000 + 5 + 3.72 + 0.3 + 0.156);
 }
 
-// Two layers of 5 channels in all: two sums per channel, forward and backward, in 4 messages per step.
+// On wires without end: 4 hops per sum on four devices, 2 per gather.
+TEST(EpochCosts, CountTheLatencyOfEveryMessage) {
+  Machine machine = round_machine();
+  machine.link = 1e300;
+  machine.link_latency = 0.01;
+  const auto phases = epoch_costs(small_work(), machine, 4);
+  EXPECT_DOUBLE_EQ(phases[1].messages, (2 * (3 + 2) + 2 + 21) * 4 * 0.01);
+  EXPECT_DOUBLE_EQ(phases[2].messages, 10 * (4 + 4 + 2) * 0.01);
+  EXPECT_DOUBLE_EQ(phases[3].messages, 3 * 4 * 0.01);
+  Workload large = small_work();
+  large.parameters = 5 << 19;  // 2.5 buckets of gradients
+  EXPECT_NEAR(epoch_costs(large, machine, 4)[2].messages, 10 * (3 * 4 + 4 + 2) * 0.01, 1e-9);
+}
+
+// dos and diverse: every device scores all of the pool, every host reads it, and rank 0 tells its choice.
+TEST(EpochCosts, OfAMinerThatComparesOutliersAreNotDivided) {
+  Workload work = small_work();
+  work.shared = false;
+  work.selections = 0;
+  const auto phases = epoch_costs(work, round_machine(), 8);
+  EXPECT_DOUBLE_EQ(phases[0].compute, 1000 / 100.0);
+  EXPECT_DOUBLE_EQ(phases[0].disk_bytes, 1000 * 10);
+  EXPECT_DOUBLE_EQ(phases[1].message_bytes, 2 * 7 / 8.0 * 8 * (40 + 8));
+}
+
+// Two layers of 5 channels in all: two sums per channel, forward and backward, and a count forward, in 4
+// messages per step.
 TEST(EpochCosts, CountTheStatisticsOfBatchNorm) {
   Workload work = small_work();
   Machine machine = round_machine();
@@ -74,7 +111,7 @@ TEST(EpochCosts, CountTheStatisticsOfBatchNorm) {
   work.norm_channels = 5;
   const double ring = 2 * 3 / 4.0, steps = 10, hops = 2 * 2;
   EXPECT_DOUBLE_EQ(epoch_costs(work, machine, 4)[2].messages - before,
-                   steps * (ring * 4 * 8 * 5 / 1000 + 4 * hops * 0.001));
+                   steps * (ring * 8 * (4 * 5 + 2) / 1000 + 4 * hops * 0.001));
 }
 
 TEST(Workload, HasTheStatisticsOfGlobalBatchNorm) {
@@ -83,6 +120,7 @@ TEST(Workload, HasTheStatisticsOfGlobalBatchNorm) {
   spec.depth = 10;
   const std::shared_ptr<Network> network = make_network(spec, 1);
   Config config;
+  config.mining.miner = "none";
   // norm1 and norm2 of three blocks (16 + 16, 16 + 32, 32 + 64), and the last one
   EXPECT_EQ(workload_of(config, *network, 100).norms, 7);
   EXPECT_EQ(workload_of(config, *network, 100).norm_channels, 16 + 16 + 16 + 32 + 32 + 64 + 64);
@@ -99,7 +137,7 @@ TEST(EpochCosts, NameTheDiskThatIsTooSlow) {
   EXPECT_DOUBLE_EQ(epoch_costs(small_work(), machine, 8)[0].disk, 5000 / 100.0);  // two hosts read
 }
 
-TEST(EpochCosts, WithoutAPosteriorThereIsNoScoreAndNoQueue) {
+TEST(EpochCosts, WithoutAPosteriorThereIsNoQueue) {
   Workload work = small_work();
   work.scored = work.posterior = false;
   const auto phases = epoch_costs(work, round_machine(), 1);
@@ -121,8 +159,9 @@ TEST(EpochCosts, OfTwoStagesAreThoseOfTheLookAndOfTheCandidates) {
   EXPECT_DOUBLE_EQ(phases[0].compute, (250 + 300 + 250) / 100.0);
   EXPECT_DOUBLE_EQ(phases[0].disk_bytes, (1000 + 300 + 250) * 10);
   const auto four = epoch_costs(work, round_machine(), 4);
-  // Counts of scores once more, and the sums of a regression with a constant.
-  EXPECT_DOUBLE_EQ(four[1].message_bytes, 40 * 8 + 2 * 50e3 + 1.5 * 8 * 4 * 5);
+  // As in one stage, and the sums of a regression with a constant.
+  const double one_stage = epoch_costs(small_work(), round_machine(), 4)[1].message_bytes;
+  EXPECT_DOUBLE_EQ(four[1].message_bytes - one_stage, 1.5 * 8 * (16 + 4 + 1));
   work.pool = 1e6;  // 2 % of a large pool are enough
   EXPECT_DOUBLE_EQ(epoch_costs(work, round_machine(), 1)[0].compute, 1e6 * 0.57 / 100);
 }
@@ -140,6 +179,162 @@ mining: {candidates: 0.4}
   EXPECT_NEAR(work.first_look, 0.25, 1e-3);
   EXPECT_DOUBLE_EQ(work.candidates, 0.4);
   EXPECT_TRUE(work.scored);
+}
+
+TEST(Workload, KnowsWhatMinersDo) {
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  const std::shared_ptr<Network> network = make_network(spec, 1);
+  Config config;
+  config.data.outliers = {"photos"};
+  struct Case {
+    const char* miner;
+    bool scored, shared, posterior;
+    double selections, with_all;  // with_all: some are skipped, others random
+  };
+  for (const Case& expected :
+       {Case{"thompson", true, true, true, 2, 5}, Case{"mean", true, true, true, 2, 5},
+        Case{"greedy", true, true, false, 1, 3}, Case{"logit", true, true, false, 1, 3},
+        Case{"dos", true, false, false, 0, 0}, Case{"diverse", true, false, true, 0, 0},
+        Case{"random", false, false, false, 0, 0}}) {
+    SCOPED_TRACE(expected.miner);
+    config.mining.miner = expected.miner;
+    config.mining.skip = config.mining.random = 0;
+    const Workload work = workload_of(config, *network, 1000);
+    EXPECT_EQ(work.scored, expected.scored);
+    EXPECT_EQ(work.shared, expected.shared);
+    EXPECT_EQ(work.posterior, expected.posterior);
+    EXPECT_EQ(work.selections, expected.selections);
+    config.mining.skip = config.mining.random = 0.1;
+    EXPECT_EQ(workload_of(config, *network, 1000).selections, expected.with_all);
+  }
+}
+
+// supcon trains on two crops of every ID image.
+TEST(EpochCosts, CountEveryViewOfAnImage) {
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  Config config;
+  config.objective.name = "supcon";
+  config.mining.miner = "none";
+  EXPECT_EQ(workload_of(config, *make_network(spec, 1), 100).views, 2);
+  Workload work = small_work();
+  work.views = 2;
+  EXPECT_DOUBLE_EQ(epoch_costs(work, round_machine(), 1)[2].compute, 10 * (2 * 8 + 2) / 10.0);
+}
+
+// 3 epochs of ID images alone (0.8 s per step), 7 that mine (21.2 s), 5 with the last mined set (10 s).
+TEST(TrainingSeconds, CountEveryKindOfEpoch) {
+  Workload work = small_work();
+  work.pretrain = 3;
+  work.epochs = 12;
+  work.mined_epochs = 7;
+  EXPECT_DOUBLE_EQ(training_seconds(work, round_machine(), 1), 3 * 8 + 7 * 21.2 + 5 * 10);
+
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  const std::shared_ptr<Network> network = make_network(spec, 1);
+  Config config;
+  config.data.outliers = {"photos"};
+  config.train.epochs = 12;
+  config.train.pretrain = 3;
+  EXPECT_EQ(workload_of(config, *network, 100).mined_epochs, 12);
+  config.mining.until = 7;
+  EXPECT_EQ(workload_of(config, *network, 100).mined_epochs, 7);
+  EXPECT_EQ(workload_of(config, *network, 100).pretrain, 3);
+}
+
+// Weights, gradients and velocities of 50 parameters; 80 ID images of 7 bytes and two crops; all 1,000 crops
+// of the pool; of the part crops, 4 scores and 10 products; 40 mined outliers twice; four 3×3 matrices.
+TEST(DeviceMemory, HasAllCropsOnEveryDevice) {
+  const double other = 12 * 50 + 80 * (7 + 32) + 2 * 16 * 40 + 4 * 8 * 9;
+  EXPECT_DOUBLE_EQ(device_memory(small_work(), 1), other + 16 * 1000 + 1000 * (16 + 16 + 40));
+  EXPECT_DOUBLE_EQ(device_memory(small_work(), 4), other + 16 * 1000 + 250 * (16 + 16 + 40));
+  Workload work = small_work();
+  work.shared = false;
+  EXPECT_DOUBLE_EQ(device_memory(work, 4), other + 16 * 1000 + 1000 * (16 + 16 + 40));
+  work = small_work();
+  work.sources[0].images = 5000;  // a table of hashes and a list, 56 bytes per image, before there are crops
+  EXPECT_DOUBLE_EQ(device_memory(work, 4), other + 56 * 1000);
+}
+
+// Page by page: it is read unless none of its images was chosen.
+TEST(BytesRead, AreThoseOfWholePages) {
+  for (const int64_t bytes : {3072, 12288, 784, 4096, 100}) {
+    const int64_t images = 4096;  // ends with a page, whatever the size
+    for (const double share : {0.01, 0.3, 0.999}) {
+      double expected = 0;
+      for (int64_t page = 0; page < bytes * images; page += 4096) {
+        const int64_t first = page / bytes, last = (page + 4095) / bytes;
+        expected += 4096 * (1 - std::pow(1 - share, last - first + 1));
+      }
+      const OutlierSource source{1, static_cast<double>(bytes), static_cast<double>(images)};
+      EXPECT_NEAR(bytes_read(source, share * images), expected, 0.02 * expected) << bytes << " " << share;
+    }
+  }
+  EXPECT_NEAR(bytes_read({1, 3072, 1e9}, 1), 1.5 * 4096, 1);
+  EXPECT_DOUBLE_EQ(bytes_read({1, 3072, 1000}, 4000), 1000 * 3072) << "four crops of every image";
+  EXPECT_DOUBLE_EQ(bytes_read({1, 3072, 0}, 4000), 4000 * 3072) << "of a source that is not known";
+}
+
+TEST(OutlierSources, HaveTheSizeInTheHeaderOfAPackedFile) {
+  const TemporaryFolder folder;
+  PackedWriter writer(folder / "large.poem");
+  writer.add(at::zeros({6, 3, 64, 64}, at::kByte));
+  writer.finish({});
+  Config config;
+  config.data.folder = folder.path();
+  config.data.outliers = {"large.poem#share=0.25", "photos"};
+  const std::vector<OutlierSource> sources = outlier_sources(config, 3072);
+  ASSERT_EQ(sources.size(), 2u);
+  EXPECT_EQ(sources[0].image_bytes, 3 * 64 * 64);
+  EXPECT_EQ(sources[0].images, 6);
+  EXPECT_EQ(sources[0].share, 0.25);
+  EXPECT_EQ(sources[1].image_bytes, 3072) << "not packed";
+  EXPECT_EQ(sources[1].images, 0);
+  EXPECT_EQ(sources[1].share, 0.75);
+  config.data.outliers = {"large.poem#count=2"};
+  EXPECT_EQ(outlier_sources(config, 3072)[0].images, 0) << "a part of it";
+  config.data.outliers = {"absent.poem"};
+  EXPECT_EQ(outlier_sources(config, 3072)[0].image_bytes, 3072);
+}
+
+// Against what two ranks send. On two devices a sum sends each byte once, and a gather a rank's own rows.
+TEST(EpochCosts, HaveTheBytesThatRanksSend) {
+  const TemporaryFolder folder;
+  write_file(folder / "c.yaml", R"(
+data: {train: "world:train:32", outliers: "world:outliers:90", size: 12, validation: 0}
+network: {name: wideresnet, depth: 10}
+mining: {pool: 80}
+train: {epochs: 3, batch: 16, outlier_batch: 4, learning_rate: 0.005}
+)");
+  using Set = std::vector<std::string>;
+  for (const Set& set : {Set{}, Set{"mining.skip=0.1", "mining.random=0.3"}, Set{"mining.miner=greedy"},
+                         Set{"mining.miner=dos"}, Set{"mining.miner=random", "train.batch_norm=local"},
+                         Set{"mining.candidates=0.5"}}) {
+    SCOPED_TRACE(set.empty() ? "thompson" : set[0]);
+    const Config config = read_config(folder / "c.yaml", set);
+    const TrainingData data = load_training_data(config);
+    as_team(2, [&](const Team& team) {
+      Trainer trainer(config, data, c10::Device(c10::kCPU), team);
+      trainer.run_epoch();
+      const EpochReport report = trainer.run_epoch();
+      if (!team.first()) return;
+      const Workload work = workload_of(config, *trainer.network(), 32);
+      for (const PhaseCost& phase : epoch_costs(work, round_machine(), 2)) {
+        const auto expect = [&](const char* name, int64_t sent) {
+          if (phase.name != name) return;
+          EXPECT_NEAR(phase.message_bytes, static_cast<double>(sent), 200 + 0.01 * static_cast<double>(sent));
+        };
+        expect("choose outliers", report.team->mine_bytes);
+        expect("train", report.team->train_bytes);
+        expect("queue", report.team->queue_bytes);
+      }
+    });
+  }
 }
 
 TEST(EpochCosts, NeedLinksForMoreThanOneDevice) {

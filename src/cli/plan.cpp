@@ -21,7 +21,7 @@ namespace {
 
 struct Options {
   std::string config, machine = "h200", svg;
-  int64_t devices = 1, images = 50000;
+  int64_t devices = 1, images = 50000, image_bytes = 0;
   bool json = false;
   std::vector<std::string> set;
 };
@@ -55,7 +55,7 @@ TextTable table_of(const std::vector<PhaseCost>& phases) {
   return table;
 }
 
-std::string json_text(const std::vector<PhaseCost>& phases, double memory) {
+std::string json_text(const std::vector<PhaseCost>& phases, double training, double memory) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const PhaseCost& phase : phases)
     rows.push_back({{"phase", phase.name},
@@ -63,7 +63,16 @@ std::string json_text(const std::vector<PhaseCost>& phases, double memory) {
                     {"limited_by", phase.limit()},
                     {"message_bytes_per_device", phase.message_bytes},
                     {"disk_bytes_per_host", phase.disk_bytes}});
-  return nlohmann::ordered_json{{"phases", rows}, {"memory_bytes_per_device", memory}}.dump(2) + "\n";
+  return nlohmann::ordered_json{
+             {"phases", rows}, {"training_seconds", training}, {"memory_bytes_per_device", memory}}
+             .dump(2) +
+         "\n";
+}
+
+double mean_bytes(const Workload& work) {
+  double bytes = 0;
+  for (const OutlierSource& source : work.sources) bytes += source.share * source.image_bytes;
+  return bytes;
 }
 
 // The number of outliers may follow from the number of images, which is only a guess unless it was given.
@@ -80,20 +89,25 @@ Workload workload(const Config& config, const Options& options) {
 void run(const Options& options) {
   const Config config = read_config(options.config, options.set, "--set");
   const Machine machine = read_machine(options.machine);
-  const Workload work = workload(config, options);
+  Workload work = workload(config, options);
+  if (options.image_bytes > 0) {
+    for (OutlierSource& source : work.sources) source.image_bytes = static_cast<double>(options.image_bytes);
+  }
   const std::vector<PhaseCost> phases = epoch_costs(work, machine, options.devices);
+  const double training = training_seconds(work, machine, options.devices);
   const double memory = device_memory(work, options.devices);
   if (!options.svg.empty()) write_file(options.svg, plan_picture(work, machine));
   if (options.json) {
-    fmt::print("{}", json_text(phases, memory));
+    fmt::print("{}", json_text(phases, training, memory));
     return;
   }
   fmt::print("{}\n{} x {}; {} ID images (--images), a pool of {:.0f} images of {}\n",
              to_text(table_of(phases), terminal(STDOUT_FILENO)), options.devices, machine.name,
-             options.images, work.pool, amount(work.image_bytes));
-  fmt::print("All {} epochs: {}. Memory per device, beside the activations of a step: {}\n",
-             config.train.epochs,
-             duration(phases.back().seconds() * static_cast<double>(config.train.epochs)), amount(memory));
+             options.images, work.pool, amount(mean_bytes(work)));
+  fmt::print(
+      "All {:.0f} epochs: {}. Memory per device and process, beside the activations of a step and outliers "
+      "held in memory: {}\n",
+      work.pretrain + work.epochs, duration(training), amount(memory));
   const SpeedEstimate estimate = speed_for(machine, work.multiply_adds);
   fmt::print("Constants: {}.\n", machine.note);
   if (estimate.scaled)
@@ -121,12 +135,18 @@ void add_plan(CLI::App& app) {
       ->check(whole(1))
       ->capture_default_str()
       ->type_name("N");
+  command
+      ->add_option("--image-bytes", options->image_bytes,
+                   "Bytes of an outlier on disk; 0: as packed outliers say, or as the network takes them")
+      ->check(whole(0))
+      ->capture_default_str()
+      ->type_name("N");
   command->add_option("--svg", options->svg, "Also draw an epoch's time over the size of the pool")
       ->type_name("FILE");
   command->add_flag("--json", options->json, "Print JSON instead of the table");
   add_set(*command, options->set);
   command->footer(
-      "The config's data is not read. docs/scale.md has the formulas.\n"
+      "Of the data only the headers of packed outliers are read. docs/scale.md has the formulas.\n"
       "Examples:\n"
       "  poem plan configs/cifar10.yaml --gpus 8\n"
       "  poem plan configs/cifar10.yaml --gpus 64 --set mining.pool=10000000 --svg plan.svg");

@@ -13,6 +13,7 @@
 #include "poem/crops.h"
 #include "poem/error.h"
 #include "poem/mining.h"
+#include "poem/objective.h"
 #include "train/average.h"
 
 namespace poem {
@@ -55,12 +56,161 @@ Links links(const Machine& machine, int64_t devices) {
   return chosen;
 }
 
-// Every device ends up with the sum of all: a ring passes each byte twice.
-void add_all_reduce(PhaseCost& phase, double bytes, double times, const Links& via, double devices) {
-  if (devices == 1) return;
-  const double sent = 2 * (devices - 1) / devices * bytes;
+constexpr double kFloat = 4, kNumber = 8;  // bytes; a number is a double or an int64_t
+
+// What an epoch runs on.
+struct Fleet {
+  Fleet(const Workload& work, const Machine& machine, int64_t count)
+      : devices(static_cast<double>(count)),
+        hosts(std::ceil(devices / static_cast<double>(machine.devices_per_host))),
+        disk(machine.disk),
+        via(links(machine, count)),
+        speed(speed_for(machine, work.multiply_adds).speed) {}
+
+  double devices, hosts, disk;
+  Links via;
+  NetworkSpeed speed;
+};
+
+// Every device ends up with the sum of all. NCCL adds over two binary trees, in which each byte passes each
+// device about twice, after log₂ G hops up and as many down.
+void add_sums(PhaseCost& phase, double bytes, double times, const Fleet& fleet) {
+  if (fleet.devices == 1) return;
+  const double sent = 2 * (fleet.devices - 1) / fleet.devices * bytes;
   phase.message_bytes += times * sent;
-  phase.messages += times * (sent / via.bytes_per_second + 2 * std::log2(devices) * via.latency);
+  phase.messages +=
+      times * (sent / fleet.via.bytes_per_second + 2 * std::log2(fleet.devices) * fleet.via.latency);
+}
+
+// Every device ends up with so many bytes, of which it had its part.
+void add_gathers(PhaseCost& phase, double bytes, double times, const Fleet& fleet) {
+  if (fleet.devices == 1) return;
+  const double sent = (fleet.devices - 1) / fleet.devices * bytes;
+  phase.message_bytes += times * sent;
+  phase.messages +=
+      times * (sent / fleet.via.bytes_per_second + std::log2(fleet.devices) * fleet.via.latency);
+}
+
+// The sum of the matrix, the vector and the count of a posterior (posterior/team_statistics.h).
+void add_statistics(PhaseCost& phase, double features, const Fleet& fleet) {
+  for (const double numbers : {features * features, features, 1.0})
+    add_sums(phase, kNumber * numbers, 1, fleet);
+}
+
+double bytes_read(const Workload& work, double images) {
+  double bytes = 0;
+  for (const OutlierSource& source : work.sources) bytes += bytes_read(source, source.share * images);
+  return bytes;
+}
+
+// The devices of a host read through one cache: where each scores all of the pool, it is read once.
+PhaseCost score_phase(const Workload& work, const Fleet& fleet) {
+  PhaseCost phase{"score the pool"};
+  if (!work.scored) {  // random outliers: only those that are trained on are read
+    phase.disk_bytes = bytes_read(work, work.select) / fleet.hosts;
+  } else {
+    const double images = work.pool * scoring_work(work.candidates, work.first_look, work.pool);
+    phase.compute = images / ((work.shared ? fleet.devices : 1) * fleet.speed.forward);
+    phase.disk_bytes = bytes_read(work, work.pool);
+    if (work.candidates < 1)  // candidates and samples once more
+      phase.disk_bytes += bytes_read(work, work.candidates * work.pool) +
+                          bytes_read(work, two_stage_sample(work.pool) * work.pool);
+    if (work.shared) phase.disk_bytes /= fleet.hosts;
+  }
+  phase.disk = phase.disk_bytes / fleet.disk;
+  return phase;
+}
+
+// mining/shard.cpp: a selection sums counts of scores for each of three digits, and joins a list of ties.
+// Then the numbers of the mined entries are joined, and the diagnostics are summed.
+PhaseCost choose_phase(const Workload& work, const Fleet& fleet) {
+  constexpr double kDigits = 3, kCounts = 2048 * kNumber, kDiagnostics = 21;
+  PhaseCost phase{"choose outliers"};
+  const auto add_lists = [&](double numbers, double times) {  // Team::joined(): sizes, then the list
+    add_sums(phase, kNumber * fleet.devices, times, fleet);
+    add_sums(phase, kNumber * numbers, times, fleet);
+  };
+  add_sums(phase, kCounts, kDigits * work.selections, fleet);
+  add_lists(fleet.devices, work.selections);
+  add_lists(work.select, 1);
+  if (work.selections > 0) add_sums(phase, kNumber, kDiagnostics, fleet);
+  if (work.candidates < 1) add_statistics(phase, work.features + 1, fleet);  // the first stage's fit
+  return phase;
+}
+
+PhaseCost train_phase(const Workload& work, const Fleet& fleet) {
+  constexpr double kBucket = 1 << 20;  // dist/gradients.cpp
+  PhaseCost phase{"train"};
+  const double steps = std::ceil(work.id_images / work.batch);
+  const double images = work.batch * work.views + work.outlier_batch;
+  phase.compute = steps * std::max(fleet.speed.step, images / (fleet.devices * fleet.speed.train));
+  const double buckets = std::ceil(work.parameters / kBucket);
+  add_sums(phase, kFloat * work.parameters / buckets, steps * buckets, fleet);
+  add_gathers(phase, kFloat * images * work.outputs, steps, fleet);  // the outputs of the whole batch
+  add_sums(phase, kNumber, steps, fleet);                            // whether one is asked to stop
+  if (work.norms > 0) {  // dist/batch_norm.cpp: two sums per channel and a count forward, two sums backward
+    const double channels = work.norm_channels / work.norms;
+    add_sums(phase, kNumber * (2 * channels + 1), steps * work.norms, fleet);
+    add_sums(phase, kNumber * 2 * channels, steps * work.norms, fleet);
+  }
+  return phase;
+}
+
+PhaseCost queue_phase(const Workload& work, const Fleet& fleet) {
+  PhaseCost phase{"queue"};
+  phase.compute = work.queued / (fleet.devices * fleet.speed.forward);
+  add_statistics(phase, work.features, fleet);
+  return phase;
+}
+
+// How often mine() asks for the best of all devices: for those that are skipped, the mined and the random
+// ones. With a posterior another draw chooses too, to be compared. In two stages there are also the
+// candidates, the best of the second sample, and what both draws choose from this sample.
+double selections(const MiningSettings& settings, bool posterior) {
+  const double ranked = (settings.skip_count(static_cast<size_t>(settings.pool)) > 0 ? 1 : 0) +
+                        (settings.select > settings.random_count() ? 1 : 0);
+  const double random = settings.random_count() > 0 ? 1 : 0;
+  if (settings.candidates < 1) return ranked + random + 2 + (posterior ? 2 * ranked : 0);
+  return ranked + random + (posterior ? ranked : 0);
+}
+
+void add_mining(const Config& config, Network& network, Workload& work) {
+  MiningSettings settings = config.mining;
+  if (settings.select == 0)
+    settings.select =
+        std::max<int64_t>(1, std::llround(work.id_images) * config.train.outlier_batch / config.train.batch);
+  check_select(settings);
+  work.sources = outlier_sources(config, work.id_bytes);
+  work.pool = static_cast<double>(settings.pool);
+  work.select = static_cast<double>(settings.select);
+  work.mined_epochs =
+      settings.until > 0 ? std::min(work.epochs, static_cast<double>(settings.until)) : work.epochs;
+  work.outlier_batch = static_cast<double>(config.train.outlier_batch);
+  work.candidates = settings.candidates;
+  if (work.candidates < 1)
+    work.first_look = multiply_adds(network, config.data.size / 2) / work.multiply_adds;
+  const std::unique_ptr<Miner> miner = make_miner(settings.miner);
+  work.scored = miner->uses_features();
+  work.shared = takes_candidates(*miner);
+  work.posterior = miner->uses_posterior();
+  if (work.shared) work.selections = selections(settings, work.posterior);
+  if (!work.posterior) return;
+  const bool fresh = config.queue.features == QueueFeatures::kFresh;
+  work.queued = work.id_images + work.select * (fresh ? static_cast<double>(config.queue.epochs) : 1);
+}
+
+// Every process draws the whole pool and keeps its crops. Then it copies those of its part and scores them:
+// four numbers per image, and ten on the device (mining/boundary.cpp).
+double pool_memory(const Workload& work, double devices) {
+  constexpr double kDraw = 56;  // per image of a sample, while it is drawn: sample() in core/random.cpp
+  const bool draws = work.posterior || (work.scored && !work.shared);
+  const double scores = draws ? 14 * kFloat : 2 * kNumber;
+  const double part = work.scored && work.shared ? work.pool / devices : work.pool;
+  double drawing = 0;
+  for (const OutlierSource& source : work.sources)
+    if (work.pool * source.share < source.images)
+      drawing = std::max(drawing, kDraw * work.pool * source.share);
+  return std::max(drawing, work.pool * sizeof(Crop) + part * (sizeof(Crop) + scores));
 }
 
 }  // namespace
@@ -90,7 +240,11 @@ Workload workload_of(const Config& config, Network& network, int64_t id_images) 
   network.train(false);
   Workload work;
   work.id_images = static_cast<double>(id_images);
+  work.id_bytes = static_cast<double>(network.spec().channels * config.data.size * config.data.size);
   work.batch = static_cast<double>(config.train.batch);
+  work.views = static_cast<double>(make_objective(config.objective)->views());
+  work.pretrain = static_cast<double>(config.train.pretrain);
+  work.epochs = static_cast<double>(config.train.epochs);
   work.parameters = numbers(network.parameters());
   if (config.train.batch_norm == BatchStatistics::kGlobal) {
     const std::vector<at::Tensor> statistics = batch_norm_statistics(network);  // a mean and a variance each
@@ -98,78 +252,19 @@ Workload workload_of(const Config& config, Network& network, int64_t id_images) 
     for (const at::Tensor& tensor : statistics) work.norm_channels += static_cast<double>(tensor.numel()) / 2;
   }
   work.features = static_cast<double>(network.feature_count());
+  work.outputs = static_cast<double>(network.spec().classes);
   work.multiply_adds = multiply_adds(network, config.data.size);
-  work.image_bytes = static_cast<double>(network.spec().channels * config.data.size * config.data.size);
   if (config.mining.miner == "none") return work;
-  work.pool = static_cast<double>(config.mining.pool);
-  work.outlier_batch = static_cast<double>(config.train.outlier_batch);
-  MiningSettings mining = config.mining;
-  if (mining.select == 0)
-    mining.select = std::max<int64_t>(1, id_images * config.train.outlier_batch / config.train.batch);
-  check_select(mining);
-  work.select = static_cast<double>(mining.select);
-  work.candidates = config.mining.candidates;
-  if (work.candidates < 1)
-    work.first_look = multiply_adds(network, config.data.size / 2) / work.multiply_adds;
-  const std::unique_ptr<Miner> miner = make_miner(config.mining.miner);
-  work.scored = miner->uses_features();
-  work.posterior = miner->uses_posterior();
-  if (!work.posterior) return work;
-  const bool fresh = config.queue.features == QueueFeatures::kFresh;
-  work.queued = work.id_images + work.select * (fresh ? static_cast<double>(config.queue.epochs) : 1);
+  add_mining(config, network, work);
   return work;
 }
 
-std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine, int64_t count) {
-  constexpr double kIndex = 8, kCounts = 50e3, kDouble = 8, kFloat = 4;  // bytes
-  const Links via = links(machine, count);
-  const auto devices = static_cast<double>(count);
-  const double hosts = std::ceil(devices / static_cast<double>(machine.devices_per_host));
-  const NetworkSpeed speed = speed_for(machine, work.multiply_adds).speed;
+std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine, int64_t devices) {
+  const Fleet fleet(work, machine, devices);
   std::vector<PhaseCost> phases;
-
-  if (work.pool > 0) {
-    PhaseCost score{"score the pool"};
-    const bool two_stages = work.candidates < 1;
-    if (work.scored) {
-      const double images = work.pool * scoring_work(work.candidates, work.first_look, work.pool);
-      score.compute = images / (devices * speed.forward);
-      const double reads = work.pool * scoring_work(work.candidates, 1, work.pool);  // candidates twice
-      score.disk_bytes = reads * work.image_bytes / hosts;
-    } else {  // random outliers: only those that are trained on are read
-      score.disk_bytes = work.select * work.image_bytes / hosts;
-    }
-    score.disk = score.disk_bytes / machine.disk;
-    phases.push_back(score);
-    PhaseCost choose{"choose outliers"};
-    if (count > 1) {  // counts of scores, then the numbers of the chosen ones (mining/top_n.h)
-      choose.message_bytes = work.select * kIndex + kCounts;
-      if (two_stages) choose.message_bytes += kCounts;  // of the first stage's scores
-      choose.messages = choose.message_bytes / via.bytes_per_second + std::log2(devices) * via.latency;
-      if (two_stages)  // what the first stage is fitted on
-        add_all_reduce(choose, kDouble * (work.features + 1) * (work.features + 2), 1, via, devices);
-    }
-    phases.push_back(choose);
-  }
-
-  PhaseCost train{"train"};
-  const double steps = std::ceil(work.id_images / work.batch);
-  const double images = work.batch + work.outlier_batch;
-  train.compute = steps * std::max(speed.step, images / (devices * speed.train));
-  add_all_reduce(train, kFloat * work.parameters, steps, via, devices);
-  if (work.norms > 0) {  // two sums per channel, forward and backward (dist/batch_norm.cpp)
-    const double sums = 2 * work.norms;
-    add_all_reduce(train, 4 * kDouble * work.norm_channels / sums, steps * sums, via, devices);
-  }
-  phases.push_back(train);
-
-  if (work.posterior) {
-    PhaseCost queue{"queue"};
-    queue.compute = work.queued / (devices * speed.forward);
-    add_all_reduce(queue, kDouble * work.features * (work.features + 1), 1, via, devices);
-    phases.push_back(queue);
-  }
-
+  if (work.pool > 0) phases = {score_phase(work, fleet), choose_phase(work, fleet)};
+  phases.push_back(train_phase(work, fleet));
+  if (work.posterior) phases.push_back(queue_phase(work, fleet));
   PhaseCost epoch{"epoch"};
   for (const PhaseCost& phase : phases) {
     epoch.compute += phase.seconds() - phase.messages;  // phases follow one another
@@ -181,12 +276,20 @@ std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine,
   return phases;
 }
 
+double training_seconds(const Workload& work, const Machine& machine, int64_t devices) {
+  const Fleet fleet(work, machine, devices);
+  Workload alone = work;  // without outliers
+  alone.outlier_batch = 0;
+  return work.mined_epochs * epoch_costs(work, machine, devices).back().seconds() +
+         (work.epochs - work.mined_epochs) * train_phase(work, fleet).seconds() +
+         work.pretrain * train_phase(alone, fleet).seconds();
+}
+
 double device_memory(const Workload& work, int64_t devices) {
-  constexpr double kFloat = 4, kDouble = 8, kDraws = 9;
-  const double share = 1 / static_cast<double>(devices);
-  // Weights, gradients and velocities; crops and scores of a device's part of the pool; the posterior.
-  return 3 * kFloat * work.parameters + work.pool * share * (sizeof(Crop) + (3 + kDraws) * kFloat) +
-         2 * work.select * sizeof(Crop) + (work.posterior ? 4 * kDouble * work.features * work.features : 0);
+  // Weights, gradients and velocities; ID images and their order; the mined outliers; the posterior.
+  return 3 * kFloat * work.parameters + work.id_images * (work.id_bytes + 2 * sizeof(Crop)) +
+         pool_memory(work, static_cast<double>(devices)) + 2 * work.select * sizeof(Crop) +
+         (work.posterior ? 4 * kNumber * work.features * work.features : 0);
 }
 
 }  // namespace poem

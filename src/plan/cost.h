@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/machine.h"
+#include "plan/outlier_source.h"
 #include "poem/config.h"
 #include "poem/network.h"
 
@@ -17,19 +18,24 @@ namespace poem {
 struct Workload {
   double id_images = 0, pool = 0, select = 0;
   double batch = 0, outlier_batch = 0;
-  double queued = 0;  // images whose features the queue takes in an epoch
-  double parameters = 0, features = 0;
+  double views = 1;                                   // crops per ID image in a step
+  double pretrain = 0, epochs = 1, mined_epochs = 1;  // of a training; pre-training has no outliers
+  double queued = 0;                                  // images whose features the queue takes in an epoch
+  double parameters = 0, features = 0, outputs = 0;
   double norms = 0, norm_channels = 0;  // BatchNorms whose statistics the ranks exchange, and their channels
   double multiply_adds = 0;             // of one image, forward
-  double image_bytes = 0;               // of one outlier on disk
-  bool scored = false;                  // the miner scores the pool
-  bool posterior = false;               // it draws from the posterior
-  double candidates = 1;                // share of the pool that a first stage passes on; 1: one stage
-  double first_look = 0;                // what the first stage takes of the network's work, per image
+  double id_bytes = 0;                  // of one ID image in memory
+  std::vector<OutlierSource> sources;
+  bool scored = false;     // the miner scores the pool
+  bool shared = true;      // each device scores a part of it; otherwise each scores all of it
+  bool posterior = false;  // the miner draws from the posterior
+  double candidates = 1;   // share of the pool that a first stage passes on; 1: one stage
+  double first_look = 0;   // what the first stage takes of the network's work, per image
+  double selections = 0;   // how often the devices agree on the best of the pool, in an epoch
 };
 
-// `network`: one such as the config asks for. It computes one image. An Error if the config mines more
-// outliers than its pool offers.
+// `network`: one such as the config asks for. It computes one image. Of the data, only the headers of packed
+// outliers are read, if they exist. An Error if the config mines more outliers than its pool offers.
 Workload workload_of(const Config& config, Network& network, int64_t id_images);
 
 // Multiplications (each with an addition) of the convolutions and matrix products of one image, forward.
@@ -48,7 +54,11 @@ struct PhaseCost {
 // known and more than one device is asked for.
 std::vector<PhaseCost> epoch_costs(const Workload& work, const Machine& machine, int64_t devices);
 
-// Bytes of one device, the activations of a step not counted.
+// Seconds of all epochs of a training.
+double training_seconds(const Workload& work, const Machine& machine, int64_t devices);
+
+// Bytes of one device and its process. The activations of a step and outliers that are held in memory are not
+// counted.
 double device_memory(const Workload& work, int64_t devices);
 
 }  // namespace poem

@@ -15,6 +15,7 @@
 #include "core/file.h"
 #include "plan/cost.h"
 #include "poem/error.h"
+#include "poem/objective.h"
 #include "poem/random.h"
 #include "train/trainer.h"
 
@@ -79,8 +80,8 @@ NetworkSpeed measure_network(const Config& config, at::Device device) {
   speed.multiply_adds = multiply_adds(*make_network(config.network, 0), config.data.size);
   const EpochReport report = third_epoch(config, steps, pool, device);
   speed.forward = static_cast<double>(pool) / report.mine_seconds;
-  speed.train =
-      static_cast<double>(steps * (config.train.batch + config.train.outlier_batch)) / report.train_seconds;
+  const int64_t images = config.train.batch * make_objective(config.objective)->views();
+  speed.train = static_cast<double>(steps * (images + config.train.outlier_batch)) / report.train_seconds;
   Config smallest = config;
   smallest.train.batch = smallest.train.outlier_batch = 2;  // BatchNorm needs more than one image
   speed.step =
