@@ -59,19 +59,23 @@ Archive open_archive(const std::string& path) {
   return file;
 }
 
-// Adds the images of an open archive. `prefix` stands before their names in messages.
-void add_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
-                 ImageFiles& files) {
+// Adds the images of an open archive. `prefix` stands before their names in messages. Returns where the last
+// entry ends.
+uint64_t add_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
+                     ImageFiles& files) {
   constexpr int64_t kMega = 1000000;
   Progress bar("reading " + path, bytes / kMega, "MB");
   int64_t shown = 0;
+  uint64_t end = 0;
   while (archive_entry* entry = next_entry(path, file)) {
     const int64_t consumed = archive_filter_bytes(file, -1) / kMega;
     bar.advance(consumed - std::exchange(shown, consumed));
-    if (!is_image_entry(path, file, entry, files)) continue;
     const std::string name = entry_name(entry);
-    files.add(prefix + name, name, read_entry(path, name, file));
+    if (is_image_entry(path, file, entry, files))
+      files.add(prefix + name, name, read_entry(path, name, file));
+    end = skip_entry(path, name, file);
   }
+  return end;
 }
 
 // Calls `add`, which adds the images of archives.
@@ -89,9 +93,12 @@ Labels visit_entries(const std::string& source, const ReadOptions& options, cons
 
 Labels visit_archives(const std::string& source, const ReadOptions& options, const Sink& sink) {
   return visit_entries(source, options, sink, [&](ImageFiles& files) {
-    for (const std::string& path : archive_paths(source))
-      add_entries(open_archive(path).get(), path, path + ":", static_cast<int64_t>(fs::file_size(path)),
-                  files);
+    for (const std::string& path : archive_paths(source)) {
+      const Archive file = open_archive(path);
+      const auto bytes = static_cast<int64_t>(fs::file_size(path));
+      const uint64_t end = add_entries(file.get(), path, path + ":", bytes, files);
+      if (is_plain_tar(file.get())) check_tar_end(path, end);
+    }
   });
 }
 
@@ -174,7 +181,6 @@ Labels visit_tar(std::istream& stream, std::string start, const ReadOptions& opt
   TarStream tar(stream, std::move(start));
   return visit_entries(where, options, sink, [&](ImageFiles& files) {
     const Archive file = new_archive();
-    archive_read_set_options(file.get(), "read_concatenated_archives");  // of cat a.tar b.tar
     if (archive_read_open(file.get(), &tar, nullptr, TarStream::read, nullptr) != ARCHIVE_OK)
       fail_as_archive(where, file.get());
     add_entries(file.get(), where, "", 0, files);

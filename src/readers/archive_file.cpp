@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/file.h"
 #include "poem/error.h"
 #include "readers/decode.h"
 #include "readers/passed_over.h"
@@ -20,6 +21,7 @@ Archive new_archive() {
   archive_read_support_filter_gzip(file.get());
   archive_read_support_filter_xz(file.get());
   archive_read_support_format_tar(file.get());
+  archive_read_set_options(file.get(), "read_concatenated_archives");  // of cat a.tar b.tar
   return file;
 }
 
@@ -72,6 +74,25 @@ std::string read_entry(const std::string& path, const std::string& name, archive
       throw Error(path + ":" + name, "unpacks to more than 1 GiB, too much for an image",
                   "remove it from the archive");
   }
+}
+
+uint64_t skip_entry(const std::string& path, const std::string& name, archive* file) {
+  if (archive_read_data_skip(file) < ARCHIVE_WARN)
+    throw Error(path, fmt::format("ends early, in {}", name), "download or write it again");
+  return static_cast<uint64_t>(archive_filter_bytes(file, -1));
+}
+
+bool is_plain_tar(archive* file) {
+  return (archive_format(file) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR &&
+         archive_filter_code(file, 0) == ARCHIVE_FILTER_NONE;
+}
+
+void check_tar_end(const std::string& path, uint64_t end_of_entries) {
+  const InputFile file(path);
+  std::string mark(1024, '\1');
+  if (end_of_entries + mark.size() <= file.size()) file.read_at(end_of_entries, mark.data(), mark.size());
+  if (mark.find_first_not_of('\0') != mark.npos)
+    throw Error(path, "ends before the tar is complete", "download or write it again");
 }
 
 }  // namespace poem

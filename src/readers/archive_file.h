@@ -9,6 +9,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -18,7 +19,7 @@ namespace poem {
 
 using Archive = std::unique_ptr<archive, int (*)(archive*)>;
 
-Archive new_archive();  // of a tar, perhaps compressed with gzip or xz
+Archive new_archive();  // of a tar, or several in a row, perhaps compressed with gzip or xz
 
 [[noreturn]] void fail_as_archive(const std::string& path, archive* file);
 
@@ -33,5 +34,15 @@ bool is_image_entry(const std::string& path, archive* file, archive_entry* entry
 // The content of the current entry. It is empty if only this entry is damaged (a wrong checksum), so that the
 // entry counts as one bad image.
 std::string read_entry(const std::string& path, const std::string& name, archive* file);
+
+// Goes to the end of the current entry and returns where in the file that is, if the file is not compressed.
+// An Error if the archive ends before.
+uint64_t skip_entry(const std::string& path, const std::string& name, archive* file);
+
+bool is_plain_tar(archive* file);  // without compression, once an entry was read
+
+// An Error if the zeros that mark the end of a tar without compression do not follow its last entry, which
+// ends here: then the tar was cut between two entries.
+void check_tar_end(const std::string& path, uint64_t end_of_entries);
 
 }  // namespace poem

@@ -100,22 +100,22 @@ class TarIndex {
   void add_entries(const Tar& tar, ImageFiles& files) {
     const Archive file = open(tar, 0);
     constexpr int64_t kMega = 1000000;
-    const auto bytes = static_cast<int64_t>(tar.file.size());
-    Progress bar("listing " + tar.path, bytes / kMega, "MB");
+    Progress bar("listing " + tar.path, static_cast<int64_t>(tar.file.size()) / kMega, "MB");
     int64_t shown = 0;
+    uint64_t end = 0;
     while (archive_entry* entry = next_entry(tar.path, file.get())) {
       stop_if_interrupted();
       const int64_t begin = archive_filter_bytes(file.get(), -1);  // of the content
       bar.advance(begin / kMega - std::exchange(shown, begin / kMega));
-      if (begin + archive_entry_size(entry) > bytes)
-        throw Error(tar.path, fmt::format("ends early, in {}", entry_name(entry)),
-                    "download or write it again");
-      if (!is_image_entry(tar.path, file.get(), entry, files)) continue;
       const std::string name = entry_name(entry);
-      offsets_.push_back(static_cast<uint64_t>(archive_read_header_position(file.get())));
-      names_.add(name);
-      files.announce(name);
+      if (is_image_entry(tar.path, file.get(), entry, files)) {
+        offsets_.push_back(static_cast<uint64_t>(archive_read_header_position(file.get())));
+        names_.add(name);
+        files.announce(name);
+      }
+      end = skip_entry(tar.path, name, file.get());
     }
+    check_tar_end(tar.path, end);
   }
 
   std::vector<Tar> tars_;
