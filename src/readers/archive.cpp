@@ -1,5 +1,5 @@
 // Zip and tar archives of image files, streamed by libarchive: one, several named with braces, or a folder of
-// tars.
+// them.
 #include "readers/archive.h"
 
 #include <fmt/format.h>
@@ -34,18 +34,18 @@ bool has_archive_name(const std::string& path) {
   return false;
 }
 
-// Tars, perhaps beside files that describe them, but neither images nor folders. Ends at the first of those,
-// so that a folder of a million images costs nothing.
-bool is_folder_of_tars(const std::string& path) {
+// Archives, perhaps beside files that describe them, but neither images nor folders. Ends at the first of
+// those, so that a folder of a million images costs nothing.
+bool is_folder_of_archives(const std::string& path) {
   std::error_code code;
-  bool tars = false;
+  bool archives = false;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, code)) {
     const std::string name = entry.path().filename().string();
     if (is_hidden(name)) continue;
     if (entry.is_directory(code) || is_image_name(name)) return false;
-    tars |= has_extension(name, ".tar");
+    archives |= has_archive_name(name);
   }
-  return tars;
+  return archives;
 }
 
 #ifdef POEM_HAS_ARCHIVE
@@ -148,7 +148,7 @@ Labels visit_archives(const std::string& path, const ReadOptions&, const Sink&) 
 }  // namespace
 
 bool is_archive(const std::string& path) {
-  return fs::is_directory(path) ? is_folder_of_tars(path) : has_archive_name(path);
+  return fs::is_directory(path) ? is_folder_of_archives(path) : has_archive_name(path);
 }
 
 std::vector<std::string> archive_paths(const std::string& source) {
@@ -156,7 +156,7 @@ std::vector<std::string> archive_paths(const std::string& source) {
   std::vector<std::string> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(source)) {
     const std::string name = entry.path().filename().string();
-    if (has_extension(name, ".tar") && !is_hidden(name)) paths.push_back(entry.path().string());
+    if (has_archive_name(name) && !is_hidden(name)) paths.push_back(entry.path().string());
   }
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -194,7 +194,7 @@ Labels visit_tar(std::istream& stream, std::string start, const ReadOptions& opt
 #endif
 }
 
-extern const Reader archive_reader = {".zip, .tar, .tar.gz or .tar.xz of images, or a folder of .tar",
+extern const Reader archive_reader = {".zip, .tar, .tar.gz or .tar.xz of images, or a folder of them",
                                       is_archive, visit_archives};
 
 }  // namespace poem

@@ -8,7 +8,7 @@
 
 namespace poem {
 
-// By its name; a folder with nothing but tars (and files that describe them) counts too.
+// By its name; a folder with nothing but archives (and files that describe them) counts too.
 bool is_archive(const std::string& path);
 
 // The archive itself, those that a name with braces means, or the tars of a folder by name.

@@ -44,3 +44,14 @@ expect_ok pack sparse.tar sparse.poem
 expect_same "$(count sparse.poem)" 2
 expect_ok "${lazy[@]}" --out sparse-run --set data.outliers=sparse.tar
 expect_words "$logs/err" "2 outliers"
+
+# A folder of archives of several kinds: all are read.
+mkdir kinds
+cp a.tar kinds/0.tar
+gzip -c b.tar >kinds/1.tar.gz
+echo text >kinds/readme.txt
+expect_ok pack kinds kinds.poem
+expect_ok pack photos photos.poem
+cmp kinds.poem photos.poem
+expect_ok "${lazy[@]}" --out kinds-run --set data.outliers=kinds
+expect_words "$logs/err" "38 outliers"
