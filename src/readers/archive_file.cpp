@@ -51,7 +51,9 @@ bool is_image_entry(const std::string& path, archive* file, archive_entry* entry
   if (std::any_of(name.begin(), name.end(), hidden)) return false;
   const auto type = archive_entry_filetype(entry);
   if (type == AE_IFDIR) files.add_folder((name / "").parent_path().string());
-  if (type != AE_IFREG) return false;
+  const bool link = archive_entry_hardlink(entry) != nullptr || type == AE_IFLNK;
+  if (link) files.pass_over(name.string() + " (a link)");
+  if (link || type != AE_IFREG) return false;
   if (is_image_name(name.string())) return true;
   if (has_extension(name.string(), ".cls"))
     files.add_class(path + ":" + name.string(), name.string(), read_entry(path, name.string(), file));

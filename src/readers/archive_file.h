@@ -27,8 +27,8 @@ archive_entry* next_entry(const std::string& path, archive* file);  // null at t
 
 std::string entry_name(archive_entry* entry);  // its path in the archive, without "./"
 
-// Whether the current entry is an image, by its name. `files` is told of other files, of folders, and of
-// classes (.cls).
+// Whether the current entry is an image, by its name. `files` is told of other files, of links, of folders,
+// and of classes (.cls).
 bool is_image_entry(const std::string& path, archive* file, archive_entry* entry, ImageFiles& files);
 
 // The content of the current entry. It is empty if only this entry is damaged (a wrong checksum), so that the

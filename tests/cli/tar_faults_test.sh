@@ -55,3 +55,13 @@ expect_ok pack photos photos.poem
 cmp kinds.poem photos.poem
 expect_ok "${lazy[@]}" --out kinds-run --set data.outliers=kinds
 expect_words "$logs/err" "38 outliers"
+
+# Links have no pixels of their own: they are counted.
+mkdir links
+cp photos/0000.png photos/0001.png links
+ln links/0000.png links/0002.png
+ln -s 0000.png links/0003.png
+tar -cf links.tar -C links 0000.png 0001.png 0002.png 0003.png
+expect_ok pack links.tar links.poem
+expect_words "$logs/err" "passed over 2 files: 2 .png (a link)"
+expect_same "$(count links.poem)" 2
