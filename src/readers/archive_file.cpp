@@ -42,7 +42,9 @@ archive_entry* next_entry(const std::string& path, archive* file) {
 std::string entry_name(archive_entry* entry) {
   const char* name = archive_entry_pathname_utf8(entry);
   if (name == nullptr) name = archive_entry_pathname(entry);
-  return fs::path(name == nullptr ? "" : name).lexically_normal().string();
+  std::string path = fs::path(name == nullptr ? "" : name).lexically_normal().string();
+  while (path.rfind("../", 0) == 0) path.erase(0, 3);
+  return path;
 }
 
 bool is_image_entry(const std::string& path, archive* file, archive_entry* entry, ImageFiles& files) {

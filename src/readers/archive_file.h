@@ -25,7 +25,7 @@ Archive new_archive();  // of a tar, or several in a row, perhaps compressed wit
 
 archive_entry* next_entry(const std::string& path, archive* file);  // null at the end
 
-std::string entry_name(archive_entry* entry);  // its path in the archive, without "./"
+std::string entry_name(archive_entry* entry);  // its path in the archive, without "./" and "../"
 
 // Whether the current entry is an image, by its name. `files` is told of other files, of links, of folders,
 // and of classes (.cls).

@@ -65,3 +65,10 @@ tar -cf links.tar -C links 0000.png 0001.png 0002.png 0003.png
 expect_ok pack links.tar links.poem
 expect_words "$logs/err" "passed over 2 files: 2 .png (a link)"
 expect_same "$(count links.poem)" 2
+
+# Names that begin with "..".
+tar -cPf above.tar -C kinds ../photos/0000.png ../photos/0001.png
+tar -tPf above.tar | grep -q '^\.\./photos' || fail "$(tar -tPf above.tar)"
+expect_ok pack above.tar above.poem
+expect_same "$(count above.poem)" 2
+grep -aq photos/0001.png above.poem || fail "no name"
