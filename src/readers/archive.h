@@ -11,7 +11,7 @@ namespace poem {
 // By its name; a folder with nothing but archives (and files that describe them) counts too.
 bool is_archive(const std::string& path);
 
-// The archive itself, those that a name with braces means, or the tars of a folder by name.
+// The archive itself, those that a name with braces means, or the archives of a folder by name.
 std::vector<std::string> archive_paths(const std::string& source);
 
 bool is_plain_tar(std::string_view start);  // of a file that starts so: a tar that is not compressed

@@ -39,7 +39,7 @@ expect_ok pack world:train:5:1 a.poem --append
 expect_ok data verify a.poem
 
 # One process at a time appends to a file; a second one stops at once.
-expect_ok pack 'long.npy#count=4' grows.poem
+expect_ok pack world:digits:4 grows.poem
 "$program" --threads 1 --quiet pack long.npy grows.poem --append >"$logs/out" 2>"$logs/err" &
 child=$!
 for ((i = 0; i < 500; ++i)); do
@@ -47,12 +47,12 @@ for ((i = 0; i < 500; ++i)); do
   sleep 0.02
 done
 code=0
-timeout 20 "$program" --quiet pack 'long.npy#count=2' grows.poem --append 2>"$logs/second" || code=$?
+timeout 20 "$program" --quiet pack world:digits:2 grows.poem --append 2>"$logs/second" || code=$?
 expect_same $code 2
 expect_words "$logs/second" "grows.poem: is in use by another process"
 kill -INT $child
 wait $child 2>/dev/null || true
-expect_ok pack 'long.npy#count=2' grows.poem --append
+expect_ok pack world:digits:2 grows.poem --append
 expect_ok info grows.poem
 expect_words "$logs/out" "count      6"
 

@@ -6,6 +6,7 @@ mkdir photos
 tar -xf all.tar -C photos --wildcards '*.png'
 tar -cf a.tar -C photos $(cd photos && ls | head -30)
 tar -cf b.tar -C photos $(cd photos && ls | tail -8)
+expect_ok pack photos photos.poem
 write_image_config images.yaml
 lazy=(train images.yaml --set outliers.fit=resize --set data.size=20 --set train.epochs=1)
 count() { od -An -tu8 -j24 -N8 "$1" | tr -d ' '; } # of a packed file
@@ -21,11 +22,10 @@ expect_error cut.tar "ends before the tar is complete" -- pack cut.tar cut.poem
 expect_error cut.tar "ends before the tar is complete" -- "${lazy[@]}" --out cut --set data.outliers=cut.tar
 
 # Tars in a row: all of them, from a file as from standard input, at once and on demand.
-expect_ok pack photos photos.poem
 cat a.tar b.tar >both.tar
 expect_ok pack both.tar both.poem
 cmp both.poem photos.poem
-poem --quiet pack - piped.poem <both.tar
+poem --quiet pack - piped.poem <both.tar >"$logs/out"
 cmp piped.poem photos.poem
 gzip -c both.tar >both.tar.gz
 expect_ok pack both.tar.gz zipped.poem
@@ -51,7 +51,6 @@ cp a.tar kinds/0.tar
 gzip -c b.tar >kinds/1.tar.gz
 echo text >kinds/readme.txt
 expect_ok pack kinds kinds.poem
-expect_ok pack photos photos.poem
 cmp kinds.poem photos.poem
 expect_ok "${lazy[@]}" --out kinds-run --set data.outliers=kinds
 expect_words "$logs/err" "38 outliers"
@@ -68,7 +67,8 @@ expect_same "$(count links.poem)" 2
 
 # Names that begin with "..".
 tar -cPf above.tar -C kinds ../photos/0000.png ../photos/0001.png
-tar -tPf above.tar | grep -q '^\.\./photos' || fail "$(tar -tPf above.tar)"
+tar -tPf above.tar >names.txt
+grep -q '^\.\./photos' names.txt || fail "$(cat names.txt)"
 expect_ok pack above.tar above.poem
 expect_same "$(count above.poem)" 2
 grep -aq photos/0001.png above.poem || fail "no name"
