@@ -13,9 +13,10 @@ expect_error mine "no shards.json" "with braces" -- info mine
 expect_ok info 'mine/{00000,00000}.poem'
 
 # A kill leaves a folder that says so. The next pack needs no --force and removes what was left.
-npy long.npy '|u1' '400000, 3, 32, 32' ''
-truncate -s $((128 + 400000 * 3 * 32 * 32)) long.npy
-"$program" --threads 1 pack long.npy killed --shard-size 1M >"$logs/out" 2>"$logs/err" &
+# The array lies outside of this folder, whose checksums expect_error compares.
+npy ../long.npy '|u1' '400000, 3, 32, 32' ''
+truncate -s $((128 + 400000 * 3 * 32 * 32)) ../long.npy
+"$program" --threads 1 pack ../long.npy killed --shard-size 1M >"$logs/out" 2>"$logs/err" &
 child=$!
 for ((i = 0; i < 500; ++i)); do
   [ -e killed/00002.poem.tmp ] && break
@@ -40,7 +41,7 @@ expect_ok data verify a.poem
 
 # One process at a time appends to a file; a second one stops at once.
 expect_ok pack world:digits:4 grows.poem
-"$program" --threads 1 --quiet pack long.npy grows.poem --append >"$logs/out" 2>"$logs/err" &
+"$program" --threads 1 --quiet pack ../long.npy grows.poem --append >"$logs/out" 2>"$logs/err" &
 child=$!
 for ((i = 0; i < 500; ++i)); do
   [ -e grows.poem.more.tmp ] && break
