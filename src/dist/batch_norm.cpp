@@ -64,8 +64,10 @@ struct Normalise : torch::autograd::Function<Normalise> {
     at::Tensor gradient = at::zeros_like(x), by_weight = at::zeros_like(weight),
                by_bias = at::zeros_like(weight);
     if (x.numel() > 0) {
-      std::tie(gradient, by_weight, by_bias) = at::native_batch_norm_backward(
-          gradients[0], x, weight, mean, variance, {}, {}, false, epsilon, {true, true, true});
+      // The CPU reads mean and variance, a GPU the mean and the inverse deviation.
+      std::tie(gradient, by_weight, by_bias) =
+          at::native_batch_norm_backward(gradients[0], x, weight, mean, variance, mean,
+                                         at::rsqrt(variance + epsilon), false, epsilon, {true, true, true});
     }
     const at::Tensor sums = at::stack({by_weight, by_bias}).to(at::kDouble);
     team->sum(sums);

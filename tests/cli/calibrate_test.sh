@@ -29,15 +29,17 @@ PYTHON
 expect_ok eval new.safetensors --id photos/test --ood digits=photos/ood/digits --out judged
 expect_words "$logs/out" "of these unsure" "% of all)"
 python3 - judged <<'PYTHON' || fail "eval's counts are not those of its scores: $(cat judged/results.json judged/scores.csv)"
-import csv, json, sys
+import csv, json, struct, sys
+float32 = lambda text: struct.unpack("f", struct.pack("f", float(text)))[0]  # a threshold is one of the scores
 at = json.load(open(sys.argv[1] + "/results.json"))["scores"]["energy"]["at_threshold"]
+threshold, unsure = float32(at["threshold"]), float32(at["unsure_threshold"])
 rows = list(csv.DictReader(open(sys.argv[1] + "/scores.csv")))
 for name, counts in [("id", at["id"]), ("digits", at["sets"]["digits"])]:
-    scores = [float(row["energy"]) for row in rows if row["set"] == name]
-    assert counts["unsure"] == sum(at["unsure_threshold"] <= score < at["threshold"] for score in scores), name
-    assert counts["rejected"] == sum(score < at["threshold"] for score in scores), name
+    scores = [float32(row["energy"]) for row in rows if row["set"] == name]
+    assert counts["unsure"] == sum(unsure <= score < threshold for score in scores), name
+    assert counts["rejected"] == sum(score < threshold for score in scores), name
     assert counts["kept"] + counts["rejected"] == len(scores) > 0, name
-assert at["id"]["unsure"] > 0 and at["unsure_threshold"] < at["threshold"]
+assert at["id"]["unsure"] > 0 and unsure < threshold
 PYTHON
 
 # Without labels there is no temperature. A detector can be calibrated again, and other commands read it.

@@ -68,4 +68,4 @@ messages = sent / machine["link_bytes_per_s"] + 5 * machine["link_latency_s"]
 compute = max(speed["step_s"], 8 / (2 * speed["train_images_per_s"]))
 assert math.isclose(train["seconds"], steps * (compute + messages), rel_tol=1e-6), (train, machine)
 PYTHON
-expect_error "between hosts" "poem bench on several processes" -- plan "$config" --machine pair.json --gpus 3
+expect_error "between hosts" "poem bench on several processes" -- plan "$config" --machine pair.json --gpus 3 --images 2000

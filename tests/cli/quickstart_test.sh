@@ -17,4 +17,4 @@ classes="boat car fish house key mug mushroom tree" # which of them a verdict na
 python3 "$sources/tests/cli/console.py" "$sources/docs/quickstart.md" $classes known unknown || fail "see above"
 
 # The template is for anyone's images: of the drawn world it names outliers only, and no weight.
-! grep -v "world:procedural" configs/my-images.yaml | grep -q "world\|beta" || fail "configs/my-images.yaml is for the user's own images"
+! grep -q "world\|beta" <<<"$(grep -v "world:procedural" configs/my-images.yaml)" || fail "configs/my-images.yaml is for the user's own images"

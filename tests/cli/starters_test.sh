@@ -28,7 +28,7 @@ else
   echo "torchrun is not installed (python3-torch): skipped"
 fi
 
-if command -v srun >/dev/null && timeout 5 scontrol ping 2>/dev/null | grep -q UP; then
+if command -v srun >/dev/null && grep -q UP <<<"$(timeout 5 scontrol ping 2>/dev/null)"; then
   starts srun srun --ntasks 2 --overcommit
 else
   echo "no Slurm answers here: srun is skipped; tests/dist_team_test.cpp tests its variables"
