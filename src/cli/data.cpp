@@ -79,7 +79,8 @@ void print_verdict(const std::string& name, const char* verdict, const std::stri
 void verify_folder(const std::string& folder, const Manifest& manifest) {
   const auto holdings = find_holdings(folder, manifest);
   if (holdings.empty())
-    throw Error(folder, "contains none of the known data sets", "poem data list prints the known ones");
+    throw Error(folder, "contains none of the known data sets",
+                "poem data list prints the known ones; for your own images use poem data check");
   int64_t broken = 0;
   for (const Holding& holding : holdings) {
     print_verdict(holding.set, holding.whole ? "complete" : "INCOMPLETE", holding.place, holding.detail);

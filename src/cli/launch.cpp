@@ -166,7 +166,7 @@ void add_launch(CLI::App& app, const CommonOptions& common) {
       ->type_name("P");
   command->fallthrough(false)->prefix_command();  // what follows belongs to the processes
   command->footer(
-      "What follows the options is the command. Each process gets its share of the cores.\n"
+      "What follows the options is the command: train or bench. Each process gets its share of the cores.\n"
       "Examples:\n"
       "  poem launch --nproc 2 train configs/demo.yaml --out runs/two\n"
       "  poem launch --nproc 4 train --resume runs/two\n"

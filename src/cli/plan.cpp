@@ -81,8 +81,10 @@ Workload workload(const Config& config, const Options& options) {
     return workload_of(config, *make_network(config.network, 0), options.images);
   } catch (const Error& e) {
     if (e.where() != "mining.select" || config.mining.select > 0) throw;
-    throw Error(e.where(), fmt::format("for {} ID images {}", options.images, e.problem()),
-                "say with --images how many there are, or " + e.remedy());
+    throw Error(
+        e.where(),
+        fmt::format("for {} ID images, the number that --images gives, {}", options.images, e.problem()),
+        "say with --images how many there are, or " + e.remedy());
   }
 }
 

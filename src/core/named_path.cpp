@@ -14,7 +14,9 @@ std::vector<NamedPath> named_paths(const std::string& option, const std::vector<
   for (const std::string& entry : entries) {
     const size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size()) {
-      throw Error(option, fmt::format("'{}' is not NAME=PATH", entry), "write for instance svhn=data/svhn");
+      throw Error(
+          option, fmt::format("'{}' is not NAME=PATH", entry),
+          "give it a name, such as unknown=" + entry.substr(equals == std::string::npos ? 0 : equals + 1));
     }
     all.push_back({entry.substr(0, equals), entry.substr(equals + 1)});
     if (all.back().name == "mean") {

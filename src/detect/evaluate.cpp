@@ -68,8 +68,8 @@ at::Tensor labels_among(const ImageSet& images, const std::vector<std::string>& 
   }
   if (unknown.empty()) return at::tensor(positions, at::kLong).index_select(0, images.labels);
   if (!unnamed(images.class_names) && !unnamed(class_names)) {
-    throw Error(images.name, fmt::format("has a class '{}' that the detector does not know", unknown),
-                "it knows " + listed(class_names));
+    throw Error(images.name, fmt::format("has a class '{}' that the training images do not have", unknown),
+                "they have " + listed(class_names));
   }
   const int64_t largest = images.labels.max().item<int64_t>();
   if (largest >= static_cast<int64_t>(class_names.size())) {

@@ -70,7 +70,8 @@ Input fitting(const Input& input, const std::string& path) {
       throw Error(input.name,
                   fmt::format("has {}labels, but {} has {}", old.labelled ? "no " : "", path,
                               old.labelled ? "some" : "none"),
-                  "append images that all have labels, or none");
+                  old.labelled ? "put the images into sub-folders, whose names become their classes"
+                               : "append images that are not sorted into sub-folders");
     match_names(labels, count, input.name, path, old.named);
     return labels;
   };

@@ -28,6 +28,13 @@ bool has_images(const std::string& folder) {
   return false;
 }
 
+// A run among the sub-folders, or "".
+std::string run_in(const std::string& folder) {
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory() && RunFolder(entry.path().string()).is_run()) return entry.path().string();
+  return "";
+}
+
 // A safetensors file begins with the length of its header, which begins with a brace.
 bool may_be_safetensors(const std::string& path) {
   const InputFile file(path);
@@ -63,6 +70,8 @@ std::string detector_path(const std::string& run_or_file) {
     throw Error(run_or_file, "has no detector yet",
                 "to finish it, resume the run " + shell_quoted(run_or_file));
   }
+  if (const std::string run = run_in(run_or_file); !run.empty())
+    throw Error(run_or_file, "is a folder of runs, not a detector", "name one of them, such as " + run);
   throw Error(
       run_or_file,
       has_images(run_or_file) ? "is a folder of images, not a detector" : "is a folder, but not a run",

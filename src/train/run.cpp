@@ -163,7 +163,8 @@ void restore(Trainer& trainer, const Inputs& inputs, const RunFolder& folder, at
                             trainer.begun() - trainer.config().train.pretrain),
                 "give at least as many");
   }
-  spdlog::info("resuming {} after {} of {} epochs", folder.root, trainer.epoch(), trainer.epochs());
+  spdlog::info("resuming {} after {} of {} epochs{}", folder.root, trainer.epoch(), trainer.epochs(),
+               trainer.done() ? " (to train longer, set train.epochs)" : "");
 }
 
 // With another number of epochs the schedule is another one too.

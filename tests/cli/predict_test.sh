@@ -143,6 +143,7 @@ expect_error "mixed#cout=1" "nearest is 'count'" -- predict run mixed#cout=1
 expect_error "missing" "No such file" -- predict missing all/plain.png
 expect_error "all/plain.png: is an image, not a detector" "the detector comes first" -- predict all/plain.png run
 expect_error "photos/test: is a folder of images, not a detector" "the detector comes first" -- predict photos/test run
+expect_error ".: is a folder of runs, not a detector" "such as ./" -- predict . all/plain.png
 expect_error "image.yaml: is a config, not a detector" -- predict image.yaml all/plain.png
 expect_error "-: is given twice" -- predict run - - </dev/null
 expect_error "standard input" "contains no path" -- predict run - </dev/null
