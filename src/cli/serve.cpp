@@ -98,8 +98,9 @@ void add_serve(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str()
       ->type_name("N");
   command
-      ->add_option("--timeout", options->server.timeout,
-                   "Seconds that a client may be silent, or take for the head of a request; six times that for a body")
+      ->add_option(
+          "--timeout", options->server.timeout,
+          "Seconds that a client may be silent, or take for the head of a request; six times that for a body")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str()
       ->type_name("S");
