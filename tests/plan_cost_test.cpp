@@ -16,6 +16,13 @@
 namespace poem {
 namespace {
 
+std::shared_ptr<Network> small_network() {
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  return make_network(spec, 1);
+}
+
 // Round numbers: 100 images a second forward, 10 in training, 1,000 bytes a second over any wire.
 Machine round_machine() {
   Machine machine;
@@ -115,10 +122,7 @@ TEST(EpochCosts, CountTheStatisticsOfBatchNorm) {
 }
 
 TEST(Workload, HasTheStatisticsOfGlobalBatchNorm) {
-  NetworkSpec spec;
-  spec.name = "wideresnet";
-  spec.depth = 10;
-  const std::shared_ptr<Network> network = make_network(spec, 1);
+  const std::shared_ptr<Network> network = small_network();
   Config config;
   config.mining.miner = "none";
   // norm1 and norm2 of three blocks (16 + 16, 16 + 32, 32 + 64), and the last one
@@ -182,10 +186,7 @@ mining: {candidates: 0.4}
 }
 
 TEST(Workload, KnowsWhatMinersDo) {
-  NetworkSpec spec;
-  spec.name = "wideresnet";
-  spec.depth = 10;
-  const std::shared_ptr<Network> network = make_network(spec, 1);
+  const std::shared_ptr<Network> network = small_network();
   Config config;
   config.data.outliers = {"photos"};
   struct Case {
@@ -233,10 +234,7 @@ TEST(TrainingSeconds, CountEveryKindOfEpoch) {
   work.mined_epochs = 7;
   EXPECT_DOUBLE_EQ(training_seconds(work, round_machine(), 1), 3 * 8 + 7 * 21.2 + 5 * 10);
 
-  NetworkSpec spec;
-  spec.name = "wideresnet";
-  spec.depth = 10;
-  const std::shared_ptr<Network> network = make_network(spec, 1);
+  const std::shared_ptr<Network> network = small_network();
   Config config;
   config.data.outliers = {"photos"};
   config.train.epochs = 12;
