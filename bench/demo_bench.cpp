@@ -1,4 +1,4 @@
-// `make demo` once built: three trainings, two at a time, and the table, as a user runs them.
+// `make demo` once built: nine trainings, two at a time, and the table, as a user runs them.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -338,7 +338,7 @@ def check_demo(browser, program, folder):
     small = [f"data.{key}" for key in ("train=world:train:64", "test=world:test:40", "outliers=world:procedural:64",
                                        "ood=[digits=world:digits:30]")]
     small += ["data.size=16", "mining.pool=64", "train.epochs=1", "train.batch=16", "train.outlier_batch=16"]
-    poem(program, "demo", "--out", folder / "demo", *(word for one in small for word in ("--set", one)))
+    poem(program, "demo", "--seeds", 1, "--out", folder / "demo", *(word for one in small for word in ("--set", one)))
     page = folder / "demo/report.html"
     check_unharmed(browser, page, "demo")
     check_layout(browser, "demo")
