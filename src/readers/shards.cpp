@@ -194,6 +194,7 @@ ShardedWriter::~ShardedWriter() {
   for (size_t i = 0; i < committed_; ++i) fs::remove(in(folder_, name(i)), ignored);
   writers_.clear();  // with their temporary files
   fs::remove(in(folder_, kMark), ignored);
+  lock_.reset();
   if (made_folder_) fs::remove(folder_, ignored);
 }
 
