@@ -23,9 +23,9 @@ struct Runs {
   Runs() {
     fs::create_directory(folder);
     std::ofstream(folder / "config.yaml") << R"(
-data: {train: "world:train:2000", outliers: "world:outliers:6000", validation: 0.01}
+data: {train: "world:train:1000", outliers: "world:outliers:3000", validation: 0.01}
 network: {name: wideresnet, depth: 10, width: 1}
-mining: {pool: 6000}
+mining: {pool: 3000}
 train: {epochs: 5, learning_rate: 0.01}
 )";
   }
@@ -46,7 +46,8 @@ train: {epochs: 5, learning_rate: 0.01}
     std::ifstream lines(run / "metrics.jsonl");
     for (std::string line; std::getline(lines, line);) {
       double sum = 0;
-      for (const auto& phase : nlohmann::json::parse(line).at("seconds")) sum += phase.get<double>();
+      const auto epoch = nlohmann::json::parse(line);
+      for (const auto& phase : epoch.at("seconds")) sum += phase.get<double>();
       epochs.push_back(sum);
     }
     seconds.insert(seconds.end(), epochs.begin() + 1, epochs.end() - 1);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <stdexcept>
 #include <thread>
 
 #include "dist/channel.h"
@@ -36,14 +37,18 @@ namespace {
 using Timeout = std::chrono::milliseconds;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-// Waits on the CPU. A copy from the GPU would wait too, but would not notice that NCCL has lost a rank.
-void finish(c10d::Work& work) {
+// Waits on the CPU. A copy from the GPU would wait too, but would not notice that NCCL has lost a rank: after
+// the timeout NCCL gives up, and the copy is of a sum that was never finished.
+void finish(c10d::Work& work, Timeout timeout) {
   constexpr int kSpins = 1000;  // some milliseconds
+  const auto end = std::chrono::steady_clock::now() + timeout * 9 / 10;
   for (int round = 0; !work.isCompleted(); ++round) {
-    if (round < kSpins)
+    if (round < kSpins) {
       std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      continue;
+    }
+    if (std::chrono::steady_clock::now() > end) throw std::runtime_error("no answer in time");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
@@ -65,15 +70,19 @@ template <class Group>
 class GroupChannel : public Channel {
  public:
   // The group works on tensors on `device`; others travel through a copy there.
-  GroupChannel(StorePtr store, c10::intrusive_ptr<Group> group, at::Device device)
-      : store_(std::move(store)), group_(std::move(group)), device_(device), size_(group_->getSize()) {}
+  GroupChannel(StorePtr store, c10::intrusive_ptr<Group> group, at::Device device, Timeout timeout)
+      : store_(std::move(store)),
+        group_(std::move(group)),
+        device_(device),
+        timeout_(timeout),
+        size_(group_->getSize()) {}
 
   std::function<void()> start_sum(const at::Tensor& tensor) override {
     const at::Tensor there = tensor.to(device_).contiguous();
     std::vector<at::Tensor> tensors = {there};
     const auto work = group().allreduce(tensors);
-    return [tensor, there, work] {
-      if (!there.is_same(tensor)) finish(*work);
+    return [tensor, there, work, timeout = timeout_] {
+      if (!there.is_same(tensor)) finish(*work, timeout);
       work->wait();
       if (!there.is_same(tensor)) tensor.copy_(there);
     };
@@ -111,6 +120,7 @@ class GroupChannel : public Channel {
   StorePtr store_;
   c10::intrusive_ptr<Group> group_;
   const at::Device device_;
+  const Timeout timeout_;
   const int size_;
 };
 
@@ -125,7 +135,7 @@ std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size,
                       : one_machine ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                     : ProcessGroupGloo::createDefaultDevice()};
   return std::make_unique<GroupChannel<ProcessGroupGloo>>(
-      store, c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options), at::kCPU);
+      store, c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options), at::kCPU, timeout);
 }
 #endif
 
@@ -208,7 +218,7 @@ std::unique_ptr<Channel> nccl_channel(const StorePtr& store, const Place& place,
   const auto options = ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
   return std::make_unique<GroupChannel<ProcessGroupNCCL>>(
-      store, c10::make_intrusive<ProcessGroupNCCL>(store, place.rank, place.size, options), device);
+      store, c10::make_intrusive<ProcessGroupNCCL>(store, place.rank, place.size, options), device, timeout);
 }
 #endif
 
