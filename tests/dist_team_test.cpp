@@ -76,6 +76,28 @@ TEST(Place, ReadsWhatStartersSay) {
   EXPECT_EQ(slurm.address, "gpu07");
 }
 
+// The size of this machine's share, of four machines with four processes, twice two, and one.
+TEST(Place, ReadsWhatSlurmSaysOfUnevenMachines) {
+  const int expected[] = {4, 2, 2, 1};
+  for (int node = 0; node < 4; ++node) {
+    const Place uneven = place({{"SLURM_PROCID", std::to_string(2 * node)},
+                                {"SLURM_STEP_NUM_TASKS", "9"},
+                                {"SLURM_LOCALID", "0"},
+                                {"SLURM_STEP_TASKS_PER_NODE", "4,2(x2),1"},
+                                {"SLURM_NODEID", std::to_string(node)},
+                                {"SLURM_STEP_NODELIST", "gpu[1,3-5]"}});
+    EXPECT_EQ(uneven.local_size, expected[node]) << node;
+    EXPECT_EQ(uneven.address, "gpu1");
+  }
+  for (const char* list : {"", ",", "many", "2", "0"}) {
+    const Place place_ = place({{"SLURM_PROCID", "0"},
+                                {"SLURM_STEP_NUM_TASKS", "2"},
+                                {"SLURM_STEP_TASKS_PER_NODE", list},
+                                {"SLURM_NODEID", "7"}});
+    EXPECT_EQ(place_.local_size, 1) << "a list that does not reach this machine: " << list;
+  }
+}
+
 TEST(Place, FindsRanksThatShareAGpu) {
   using Groups = std::vector<std::vector<int>>;
   EXPECT_EQ(sharers({"a 1", "a 2", "b 1", "b 2"}), Groups());

@@ -115,12 +115,18 @@ bool verify_file(const std::string& path) {
 }
 
 void verify_packed(const std::string& source) {
-  const std::vector<std::string> paths = shard_paths(source);
+  int64_t missed = 0;
+  const std::vector<std::string> paths = shard_paths(source, [&](const Error& error) {
+    print_verdict("packed", "DAMAGED", error.where(), error.problem());
+    ++missed;
+  });
   const auto broken =
-      std::count_if(paths.begin(), paths.end(), [](const auto& path) { return !verify_file(path); });
+      missed + std::count_if(paths.begin(), paths.end(), [](const auto& path) { return !verify_file(path); });
   if (broken > 0)
-    throw Error(source, fmt::format("{} of {} files are damaged", broken, paths.size()),
-                "copy them again, or pack the source again");
+    throw Error(
+        source,
+        fmt::format("{} of {} files are damaged", broken, missed + static_cast<int64_t>(paths.size())),
+        "copy them again, or pack the source again");
 }
 
 // All of the paths are checked before an Error ends the command.

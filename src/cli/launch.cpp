@@ -106,19 +106,22 @@ class Faults {
   int ends_[2] = {-1, -1};
 };
 
-// Ends all processes soon after the first that failed, and returns that one's exit code. After Ctrl-C they
-// end by themselves, and rank 0 may take its time to save.
-int watch(Children& children) {
+constexpr int kInterrupted = 128 + SIGINT;  // an exit code
+
+// Ends all processes soon after the first that failed, and returns that one, or an exit code of 0. After
+// Ctrl-C they end by themselves, and rank 0 may take its time to save.
+Children::Ended watch(Children& children) {
   constexpr int kSeconds = 15;  // time for the others to notice by themselves
-  constexpr int kInterrupted = 128 + SIGINT;
-  int code = 0, seconds = 0;
+  Children::Ended first{0, 0};
+  int seconds = 0;
   while (children.running() > 0) {
     const Children::Ended ended = children.wait([&] {
-      if (code != 0 && code != kInterrupted && ++seconds == kSeconds) children.signal_all(SIGKILL);
+      if (first.code != 0 && first.code != kInterrupted && ++seconds == kSeconds)
+        children.signal_all(SIGKILL);
     });
-    if (ended.code != 0 && code == 0) code = ended.code;
+    if (first.code == 0) first = ended;
   }
-  return code;
+  return first;
 }
 
 void launch(size_t processes, int port, const CommonOptions& common,
@@ -140,12 +143,13 @@ void launch(size_t processes, int port, const CommonOptions& common,
                     // poem says what goes wrong; c10d need not.
                     "GLOG_minloglevel=3", "TORCH_CPP_LOG_LEVEL=FATAL", faults.variable()});
   }
-  const int code = watch(children);
+  const Children::Ended first = watch(children);
   const bool said = faults.print();
-  if (code > 128 && !said)
-    throw Error("launch", fmt::format("a process was ended by signal {}", code - 128),
-                "see the system's log");
-  if (code != 0) throw Ended{code};
+  if (first.code > 128 && first.code != kInterrupted && !said)
+    print_fault(fmt::format(
+        "rank {}: was ended by signal {} (see the system's log, then continue from the checkpoint)", first.id,
+        first.code - 128));
+  if (first.code != 0) throw Ended{first.code};
 }
 
 }  // namespace

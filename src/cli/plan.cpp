@@ -15,6 +15,7 @@
 #include "plan/picture.h"
 #include "poem/config.h"
 #include "poem/error.h"
+#include "study/study.h"
 
 namespace poem {
 namespace {
@@ -89,6 +90,9 @@ Workload workload(const Config& config, const Options& options) {
 }
 
 void run(const Options& options) {
+  if (is_study_file(options.config))
+    throw Error(options.config, "is a study, not the config of one training",
+                "name the config of a training");
   const Config config = read_config(options.config, options.set, "--set");
   const Machine machine = read_machine(options.machine);
   Workload work = workload(config, options);
@@ -110,6 +114,8 @@ void run(const Options& options) {
       "All {:.0f} epochs: {}. Memory per device and process, beside the activations of a step and outliers "
       "held in memory: {}\n",
       work.pretrain + work.epochs, duration(training), amount(memory));
+  if (options.devices > config.train.batch)
+    fmt::print("poem train refuses more processes than train.batch, {}: raise it.\n", config.train.batch);
   const SpeedEstimate estimate = speed_for(machine, work.multiply_adds);
   fmt::print("Constants: {}.\n", machine.note);
   if (estimate.scaled)

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/lock.h"
 #include "poem/error.h"
 
 namespace poem {
@@ -66,6 +67,13 @@ void sync_folder_of(const std::string& path) {
   if (handle.number >= 0 && ::fsync(handle.number) != 0 && errno != EINVAL && errno != EROFS) {
     fail_with(path, "write", errno);
   }
+}
+
+// But for a lock, which the process itself may hold or another one have left.
+bool is_empty(const std::string& folder, std::error_code& code) {
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
+    if (entry->path().filename() != Lock::kFile) return false;
+  return true;
 }
 
 }  // namespace
@@ -187,7 +195,7 @@ void check_output_folder(const std::string& path, bool force, const std::string&
   if (code) fail_with(path, "look at", code.value());
   check_place(path);
   if (!exists) return;
-  const bool empty = fs::is_empty(path, code);
+  const bool empty = is_empty(path, code);
   if (code) fail_with(path, "look into", code.value());
   if (empty) return;
   if (!fs::exists(path + "/" + mark, code)) {
@@ -208,7 +216,7 @@ void empty_folder(const std::string& path) {
   std::error_code code;
   for (auto entry = fs::directory_iterator(path, code); !code && entry != fs::directory_iterator();
        entry.increment(code)) {
-    fs::remove_all(entry->path(), code);
+    if (entry->path().filename() != Lock::kFile) fs::remove_all(entry->path(), code);
     if (code) break;
   }
   if (code) fail_with(path, "empty", code.value());

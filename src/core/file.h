@@ -89,7 +89,7 @@ void write_file(const std::string& path, std::string_view content);  // atomical
 // nothing: an Error after it costs nothing.
 void check_output_folder(const std::string& path, bool force, const std::string& mark);
 void make_output_folder(const std::string& path);  // parents too
-void empty_folder(const std::string& path);        // removes everything in it
+void empty_folder(const std::string& path);        // removes everything in it but a lock (core/lock.h)
 
 // Makes the folder (or empties it, if `force` and `mark` allow that) and calls `write`, which fills it. If
 // `write` throws, nothing stays behind.

@@ -8,6 +8,7 @@
 //   }
 #pragma once
 #include <csignal>
+#include <exception>
 
 namespace poem {
 
@@ -26,7 +27,9 @@ class SaveOnInterrupt {
   SaveOnInterrupt& operator=(const SaveOnInterrupt&) = delete;
 };
 
-struct Interrupted {};       // a signal ended the work: exit code 128 + its number, as in shells
+// A signal ended the work: exit code 128 + its number, as in shells. LibTorch's threads pass on exceptions of
+// the standard library only.
+struct Interrupted : std::exception {};
 void stop_if_interrupted();  // throws it, where there is nothing to save
 
 // The signals that catch_interrupts() catches.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <sstream>
 
 #include "poem/error.h"
 
@@ -77,6 +78,19 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, std::strcspn(list.c_str() + bracket + 1, ",-]"));
 }
 
+// Slurm writes "2(x3),1" for two processes on each of three machines and one on the fourth. The others write
+// the number for this machine.
+int local_size(const std::string& list, int machine) {
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const int size = std::max(1, std::atoi(part.c_str()));
+    const auto times = part.find("(x");
+    machine -= times == std::string::npos ? 1 : std::max(1, std::atoi(part.c_str() + times + 2));
+    if (machine < 0) return size;
+  }
+  return 1;
+}
+
 }  // namespace
 
 Place place_from(const std::function<const char*(const char*)>& variable) {
@@ -87,10 +101,10 @@ Place place_from(const std::function<const char*(const char*)>& variable) {
   place.size = variables.number(starter->size, 1, kMost);
   place.rank = variables.number(starter->rank, 0, place.size - 1);
   place.local_rank = variables.number(starter->local_rank, 0, place.size - 1, 0);
-  // Slurm writes "2(x3),1" for two processes on each of three machines and one on the fourth.
-  const std::string local = variables.text(starter->local_size, "1");
-  place.local_size = std::max(1, std::atoi(local.c_str()));
-  if (variables.has("SLURM_STEP_NODELIST") && starter->job == kSlurm.job)
+  const bool slurm = starter->job == kSlurm.job;
+  place.local_size = local_size(variables.text(starter->local_size, "1"),
+                                slurm ? variables.number("SLURM_NODEID", 0, kMost, 0) : 0);
+  if (slurm && variables.has("SLURM_STEP_NODELIST"))
     place.address = first_host(variables.text("SLURM_STEP_NODELIST", ""));
   place.address = variables.text("MASTER_ADDR", place.address);
   if (variables.has(starter->job)) place.port = port_of(variables.text(starter->job, ""));

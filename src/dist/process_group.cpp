@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <stdexcept>
+#include <thread>
 
 #include "dist/channel.h"
 #include "poem/error.h"
@@ -35,19 +37,52 @@ namespace {
 using Timeout = std::chrono::milliseconds;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
+// Waits on the CPU. A copy from the GPU would wait too, but would not notice that NCCL has lost a rank: after
+// the timeout NCCL gives up, and the copy is of a sum that was never finished.
+void finish(c10d::Work& work, Timeout timeout) {
+  constexpr int kSpins = 1000;  // some milliseconds
+  const auto end = std::chrono::steady_clock::now() + timeout * 9 / 10;
+  for (int round = 0; !work.isCompleted(); ++round) {
+    if (round < kSpins) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (std::chrono::steady_clock::now() > end) throw std::runtime_error("no answer in time");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+template <class Group>
+void end_group(Group&) {}
+#ifdef POEM_HAS_NCCL
+// Kernels that wait for a rank that is gone would wait for ever. LibTorch 2.x also warns at exit of a group
+// that was not told to end.
+void end_group(c10d::ProcessGroupNCCL& group) {
+  try {
+    group.abort();
+  } catch (const std::exception&) {  // it is given up anyway
+  }
+}
+#endif
+
 // `Group` is a ProcessGroup of c10d in LibTorch 1.13 and a Backend in 2.x, with the same calls.
 template <class Group>
 class GroupChannel : public Channel {
  public:
   // The group works on tensors on `device`; others travel through a copy there.
-  GroupChannel(StorePtr store, c10::intrusive_ptr<Group> group, at::Device device)
-      : store_(std::move(store)), group_(std::move(group)), device_(device), size_(group_->getSize()) {}
+  GroupChannel(StorePtr store, c10::intrusive_ptr<Group> group, at::Device device, Timeout timeout)
+      : store_(std::move(store)),
+        group_(std::move(group)),
+        device_(device),
+        timeout_(timeout),
+        size_(group_->getSize()) {}
 
   std::function<void()> start_sum(const at::Tensor& tensor) override {
     const at::Tensor there = tensor.to(device_).contiguous();
     std::vector<at::Tensor> tensors = {there};
     const auto work = group().allreduce(tensors);
-    return [tensor, there, work] {
+    return [tensor, there, work, timeout = timeout_] {
+      if (!there.is_same(tensor)) finish(*work, timeout);
       work->wait();
       if (!there.is_same(tensor)) tensor.copy_(there);
     };
@@ -61,7 +96,10 @@ class GroupChannel : public Channel {
     return at::stack(outputs[0]).to(own.device());
   }
 
-  void close() override { group_.reset(); }
+  void close() override {
+    if (group_) end_group(*group_);
+    group_.reset();
+  }
 
   void write(const std::string& key, const std::string& text) override {
     store_->set(key, std::vector<uint8_t>(text.begin(), text.end()));
@@ -82,6 +120,7 @@ class GroupChannel : public Channel {
   StorePtr store_;
   c10::intrusive_ptr<Group> group_;
   const at::Device device_;
+  const Timeout timeout_;
   const int size_;
 };
 
@@ -96,7 +135,7 @@ std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size,
                       : one_machine ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                     : ProcessGroupGloo::createDefaultDevice()};
   return std::make_unique<GroupChannel<ProcessGroupGloo>>(
-      store, c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options), at::kCPU);
+      store, c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options), at::kCPU, timeout);
 }
 #endif
 
@@ -171,11 +210,15 @@ std::unique_ptr<Channel> nccl_channel(const StorePtr& store, const Place& place,
                                       Timeout timeout) {
   using c10d::ProcessGroupNCCL;
   allow_sharing(gpus_of(*store, place, device, timeout), place.rank);
-  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", 0);  // a lost rank is an exception here, not an abort
+  // A lost rank is an exception in this process, soon, instead of its end after a minute of notes for
+  // developers.
+  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", 0);
+  ::setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", 0);
+  ::setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "250", 0);
   const auto options = ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
   return std::make_unique<GroupChannel<ProcessGroupNCCL>>(
-      store, c10::make_intrusive<ProcessGroupNCCL>(store, place.rank, place.size, options), device);
+      store, c10::make_intrusive<ProcessGroupNCCL>(store, place.rank, place.size, options), device, timeout);
 }
 #endif
 

@@ -229,6 +229,8 @@ void Team::lost(const std::exception& problem) const {
     }
   } catch (const Error&) {
     throw;
+  } catch (const SaidElsewhere&) {
+    throw;
   } catch (const std::exception&) {  // the table is gone
     throw Error("rank 0", "has ended, or its machine cannot be reached", remedy);
   }

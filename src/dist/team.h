@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,7 +24,7 @@
 namespace poem {
 
 // Another rank has failed and told the user why. Exit code 2 without a message.
-struct SaidElsewhere {};
+struct SaidElsewhere : std::exception {};
 
 // [first, last) of a list.
 struct Range {

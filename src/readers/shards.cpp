@@ -137,7 +137,22 @@ void ShardedWriter::write_list(const List& list) const {
   write_file(in(folder_, kList), json.dump(1) + "\n");
 }
 
-std::vector<std::string> shard_paths(const std::string& source) {
+namespace {
+
+void check_shard(const std::string& path, int64_t images, uint32_t checksum) {
+  if (!fs::exists(path))
+    throw Error(path, fmt::format("is missing, but {} lists it", kList),
+                "copy the folder again, or pack the source again");
+  const PackedOutline outline = outline_packed(path);
+  if (outline.count != images || outline.checksum != checksum)
+    throw Error(path, fmt::format("is not the shard that {} lists", kList),
+                "copy the folder again, or pack the source again");
+}
+
+}  // namespace
+
+std::vector<std::string> shard_paths(const std::string& source,
+                                     const std::function<void(const Error&)>& missed) {
   if (!fs::is_directory(source)) return expand_braces(source);
   if (!has_list(source))
     throw Error(source,
@@ -147,16 +162,18 @@ std::vector<std::string> shard_paths(const std::string& source) {
   std::vector<std::string> paths;
   for (const auto& shard : ShardedWriter::read_list(source).shards) {
     const std::string path = in(source, shard.file);
-    if (!fs::exists(path))
-      throw Error(path, fmt::format("is missing, but {} lists it", kList),
-                  "copy the folder again, or pack the source again");
-    const PackedOutline outline = outline_packed(path);
-    if (outline.count != shard.images || outline.checksum != shard.checksum)
-      throw Error(path, fmt::format("is not the shard that {} lists", kList),
-                  "copy the folder again, or pack the source again");
-    paths.push_back(path);
+    try {
+      check_shard(path, shard.images, shard.checksum);
+      paths.push_back(path);
+    } catch (const Error& error) {
+      missed(error);
+    }
   }
   return paths;
+}
+
+std::vector<std::string> shard_paths(const std::string& source) {
+  return shard_paths(source, [](const Error& error) { throw error; });
 }
 
 void check_shard_folder(const std::string& path, bool force) {
@@ -194,6 +211,7 @@ ShardedWriter::~ShardedWriter() {
   for (size_t i = 0; i < committed_; ++i) fs::remove(in(folder_, name(i)), ignored);
   writers_.clear();  // with their temporary files
   fs::remove(in(folder_, kMark), ignored);
+  lock_.reset();
   if (made_folder_) fs::remove(folder_, ignored);
 }
 

@@ -8,11 +8,13 @@
 //   shard_paths("pool-{00000..00127}.poem");
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/lock.h"
+#include "poem/error.h"
 #include "readers/packed.h"
 
 namespace poem {
@@ -24,8 +26,10 @@ bool is_shard_folder(const std::string& path);
 bool is_packed_source(const std::string& path);
 
 // The packed files of a source: a folder of shards, a name with braces, or one file. A shard that is missing,
-// or not the one that the list names, is an Error.
+// or not the one that the list names, is an Error; with `missed` it is left out, and told.
 std::vector<std::string> shard_paths(const std::string& source);
+std::vector<std::string> shard_paths(const std::string& source,
+                                     const std::function<void(const Error&)>& missed);
 
 // An Error if shards cannot be written into this folder. `force` allows replacing shards, but nothing else. A
 // folder without a list that is marked as unfinished may be written anew.
@@ -52,7 +56,8 @@ class ShardedWriter {
     int64_t images_per_shard = 0;
     std::vector<Shard> shards;
   };
-  friend std::vector<std::string> shard_paths(const std::string& source);
+  friend std::vector<std::string> shard_paths(const std::string& source,
+                                              const std::function<void(const Error&)>& missed);
   static List read_list(const std::string& folder);
   void write_list(const List& list) const;
   void remove_leftovers();               // of a writer that was killed

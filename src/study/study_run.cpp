@@ -326,6 +326,8 @@ class StudyRun {
       stop_if_interrupted();
       try {
         score_cells(group.second);
+      } catch (const Interrupted&) {
+        throw;
       } catch (const std::exception& e) {
         const std::string why = Error("scoring failed", e.what()).what();  // one line, whatever threw it
         claims_->fail(plan_.networks[index].name, why);

@@ -223,6 +223,7 @@ class NewFolder {
   void remove() {  // unless there is something worth resuming
     if (!filled_ || fs::exists(folder_.checkpoint)) return;
     empty_folder(folder_.root);
+    lock_.reset();
     if (!existed_) fs::remove(folder_.root);
   }
 

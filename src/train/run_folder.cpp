@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/file.h"
+#include "core/lock.h"
 #include "core/text.h"
 #include "poem/error.h"
 #include "train/gallery.h"
@@ -49,7 +50,7 @@ void check_run_folder(const std::string& path, bool force) {
   const std::set<std::string> own = {RunFolder::kConfig,   RunFolder::kMetrics,  checkpoints,
                                      RunFolder::kDetector, RunFolder::kResults,  RunFolder::kTable,
                                      RunFolder::kScores,   RunFolder::kVerdicts, RunFolder::kGallery,
-                                     RunFolder::kReport};
+                                     RunFolder::kReport,   Lock::kFile};
   for (const auto& entry : fs::directory_iterator(path)) {
     std::string name = entry.path().filename().string();
     if (entry.path().extension() == ".tmp") name = entry.path().stem().string();  // a kill left it

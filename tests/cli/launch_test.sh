@@ -102,6 +102,17 @@ for victim in 0 1 2; do
   expect_like "killed$victim" long
 done
 
+# Where no rank is left to say it, launch does.
+"$program" --quiet --threads 1 launch --nproc 1 train flat.yaml --out alone 2>"$logs/all" &
+child=$!
+while [ "$(epochs_of alone)" -lt 3 ]; do sleep 0.02; done
+pkill -9 -P "$child"
+code=0
+wait "$child" || code=$?
+expect_same $code 137
+grep -v "holds out few images" "$logs/all" >"$logs/err" || true
+expect_one_line "rank 0" "ended by signal 9" "continue from the checkpoint"
+
 # Two jobs in one folder, and Ctrl-C.
 start flat.yaml --out stopped
 while [ "$(epochs_of stopped)" -lt 3 ]; do sleep 0.02; done

@@ -42,6 +42,9 @@ expect_error "mining.select" "for 50000 ID images" "--images" -- plan "$config"
 expect_error "absent.json" -- plan "$config" --machine absent.json
 expect_error "--gpus" "'0'" -- plan "$config" --gpus 0
 expect_error "absent.yaml" -- plan absent.yaml
+expect_error "map.yaml" "is a study" -- plan "$sources/configs/study/map.yaml"
+expect_ok plan "$sources/configs/cifar10-poem.yaml" --gpus 1024
+expect_words "$logs/out" "refuses more processes than train.batch"
 expect_error "nowhere" "cannot be written" -- bench "$config" --out other.json --disk nowhere
 
 # On several processes bench also measures the links between them, and plan uses them.

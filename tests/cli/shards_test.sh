@@ -140,7 +140,7 @@ flip set/00003.poem 5000
 head -c 50000 one.poem >cut.poem
 expect_damage "DAMAGED    cut.poem: is truncated" "complete   one.poem" -- cut.poem one.poem
 mv set/00004.poem away
-expect_damage "set/00004.poem: is missing" -- set
+expect_damage "DAMAGED    set/00004.poem: is missing" "complete   set/00003.poem" "set: 1 of 3 files" -- set
 expect_error "set/00004.poem" "is missing" -- train images.yaml --out bad --set data.outliers=set
 mv away set/00004.poem
 /usr/bin/python3 - <<'TEXT' # as poem wrote it before there were checksums
