@@ -237,7 +237,8 @@ TEST_F(Import, RefusesOtherFiles) {
   const auto network = make_network(wideresnet(), 2);
   folder_.put("old.pth", "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.");
   expect_error([&] { import_weights(*network, folder_ / "old.pth"); },
-               {"old.pth", "before 1.6", "torch.save(torch.load(FILE), NEW_FILE)"});
+               {"old.pth", "is a pickle that poem does not read", "you trust it",
+                "torch.load(FILE, weights_only=True)"});
   folder_.put("text.pth", "conv1.weight 1 2 3");
   expect_error([&] { import_weights(*network, folder_ / "text.pth"); }, {"text.pth", "PyTorch 1.6"});
   folder_.put("empty.pth", "");

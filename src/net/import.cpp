@@ -36,8 +36,10 @@ TensorFile read_weights(const std::string& path) {
   const bool safetensors = start[8] == '{';  // after the header's length, which may begin with any bytes
   if (!safetensors && start[0] == 'P' && start[1] == 'K') return read_state_dict(path);
   if (!safetensors && start[0] == 0x80)
-    throw Error(path, "is a pickle of PyTorch before 1.6, which poem does not read",
-                "save it again with a later PyTorch: torch.save(torch.load(FILE), NEW_FILE)");
+    throw Error(
+        path, "is a pickle that poem does not read",
+        "if it is a state dict of PyTorch before 1.6 and you trust it, save it again with PyTorch 1.13 "
+        "or later: torch.save(torch.load(FILE, weights_only=True), NEW_FILE)");
   return read_safetensors(path, "name a .safetensors file, or a state dict that PyTorch 1.6 or later saved");
 }
 
