@@ -157,6 +157,21 @@ expect_error newer.safetensors "poem-detector-3" "this poem reads poem-detector-
 expect_ok predict run all/plain.png --out rows.csv --force
 expect_same "$(wc -l <rows.csv)" 2
 
+# Links: one that leads nowhere is an image that cannot be read, one that leads back is left out.
+mkdir -p links/deep
+cp all/plain.png links/deep
+ln -s . links/back
+ln -s .. links/deep/up
+ln -s self links/self
+ln -s self.png links/self.png
+ln -s gone.png links/gone.png
+ln -s deep links/again
+expect_incomplete predict run links --format csv
+expect_same "$(grep -c "deep/plain.png\|again/plain.png" "$logs/out")" 2
+expect_words "$logs/out" "links/gone.png" "No such file" "links/self.png" "Too many levels"
+expect_same "$(wc -l <"$logs/out")" 5
+expect_words "$logs/err" "passed over 1 file"
+
 # What never ends is refused, and the detector is not written over.
 mkfifo pipe.png
 expect_incomplete predict run /dev/zero pipe.png all/plain.png --format csv
