@@ -59,7 +59,8 @@ Array features_from(const std::string& where, const py::object& object) {
   const py::array array = as_array(object);
   check(is_float(array) && array.ndim() == 2, where, array,
         "give rows × features as float16, float32 or float64");
-  check(array.size() > 0, where, array, "give at least one row");
+  check(array.shape(0) > 0, where, array, "give at least one row");
+  check(array.shape(1) > 0, where, array, "give at least one feature");
   return over(array, native_type(array));
 }
 
@@ -84,7 +85,7 @@ Array floats_from(const std::string& where, const py::object& object) {
 Array bytes_from(const std::string& where, const py::object& object) {
   const py::array array = as_array(object);
   check(array.dtype().kind() == 'u' && array.itemsize() == 1, where, array,
-        "give pixels from 0 to 255 as uint8");
+        "give pixels from 0 to 255 as uint8, or paths of images: a str or os.PathLike, or a list of them");
   return over(array, array.dtype());
 }
 

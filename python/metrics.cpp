@@ -2,6 +2,7 @@
 
 #include "arrays.h"
 #include "bindings.h"
+#include "poem/error.h"
 #include "poem/scores.h"
 
 namespace poem::python {
@@ -11,7 +12,11 @@ namespace py = pybind11;
 
 OodMetrics metrics_of(const py::object& id_scores, const py::object& ood_scores) {
   const Array id = numbers_from("id_scores", id_scores), ood = numbers_from("ood_scores", ood_scores);
-  return without_gil([&] { return ood_metrics(to_doubles(id.tensor), to_doubles(ood.tensor)); });
+  try {
+    return without_gil([&] { return ood_metrics(to_doubles(id.tensor), to_doubles(ood.tensor)); });
+  } catch (const Error& e) {
+    throw Error(e.where() == "ID scores" ? "id_scores" : "ood_scores", e.problem(), e.remedy());
+  }
 }
 
 }  // namespace

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "arrays.h"
 #include "bindings.h"
+#include "core/memory.h"
 #include "poem/error.h"
 #include "poem/mine_features.h"
 #include "poem/posterior.h"
@@ -51,9 +54,22 @@ Posterior fit_posterior(const py::object& features, const py::object& targets, d
 // weights.
 py::array draw(const Posterior& posterior, int64_t seed, std::optional<int64_t> count) {
   Stream stream(checked_seed(seed), "weights");
-  if (count && *count < 1) throw Error("count", fmt::format("is {}", *count), "ask for at least one draw");
+  if (count) {
+    if (*count < 1) throw Error("count", fmt::format("is {}", *count), "ask for at least one draw");
+    const uint64_t copies = 3;  // of a draw, while it is computed
+    const uint64_t each = copies * sizeof(double) * static_cast<uint64_t>(posterior.mean().size(0));
+    const uint64_t most = std::numeric_limits<uint64_t>::max() / each;
+    check_memory("count", std::min(static_cast<uint64_t>(*count), most) * each,
+                 "ask for fewer draws at a time");
+  }
   return to_numpy(
       without_gil([&] { return count ? posterior.draws(stream, *count).t() : posterior.draw(stream); }));
+}
+
+void check_width(const char* where, const Array& array, const Array& id) {
+  if (array.tensor.size(1) != id.tensor.size(1))
+    throw Error(where, fmt::format("has {} features, but id has {}", array.tensor.size(1), id.tensor.size(1)),
+                "use features of the same network for all three");
 }
 
 MinedFeatures mine(const py::object& id, const py::object& outliers, const py::object& pool, int64_t n,
@@ -61,6 +77,11 @@ MinedFeatures mine(const py::object& id, const py::object& outliers, const py::o
                    const std::string& target_noise) {
   const Array known = features_from("id", id), unknown = features_from("outliers", outliers),
               candidates = features_from("pool", pool);
+  check_width("outliers", unknown, known);
+  check_width("pool", candidates, known);
+  if (const int64_t rows = candidates.tensor.size(0); n < 1 || n > rows)
+    throw Error("n", fmt::format("is {}, but the pool has {} rows", n, rows),
+                fmt::format("choose 1 to {}", rows));
   const PosteriorSettings settings{prior_variance, noise_variance, scale, target, noise_of(target_noise)};
   const uint64_t checked = checked_seed(seed);
   return without_gil(

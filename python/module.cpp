@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 
 #include <exception>
+#include <regex>
 #include <string>
 
 #include "bindings.h"
@@ -20,13 +21,20 @@ py::object text(const std::string& bytes) {
       PyUnicode_DecodeUTF8(bytes.data(), static_cast<py::ssize_t>(bytes.size()), "surrogateescape"));
 }
 
+// Without options of the program and keys of configs, which Python does not have.
+std::string for_python(const std::string& remedy) {
+  static const std::regex option("option (\\w+)( \\([^)]* in a config\\))?"),
+      config("; (in a config|if the training) .*");
+  return std::regex_replace(std::regex_replace(remedy, config, ""), option, "$1");
+}
+
 // An Error of the library is an exception that Python code can take apart: its class is Python's own.
 void translate(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const Error& e) {
     const py::object kind = py::module_::import("poem._error").attr("Error");
-    PyErr_SetObject(kind.ptr(), kind(text(e.where()), text(e.problem()), text(e.remedy())).ptr());
+    PyErr_SetObject(kind.ptr(), kind(text(e.where()), text(e.problem()), text(for_python(e.remedy()))).ptr());
   }
 }
 

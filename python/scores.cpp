@@ -37,6 +37,17 @@ void check_width(const char* where, int64_t columns, int64_t expected) {
                 "use features, labels, weight and bias of one network");
 }
 
+// An Error names the argument, not the two together.
+Head head_of(const at::Tensor& weight, const at::Tensor& bias) {
+  try {
+    return make_head("head", weight, bias);
+  } catch (const Error& e) {
+    const std::string& problem = e.problem();  // "weight has …" or "bias has …"
+    const size_t space = problem.find(' ');
+    throw Error(problem.substr(0, space), problem.substr(space + 1), e.remedy());
+  }
+}
+
 at::Tensor logits_in_float32(const at::Tensor& logits) {
   const at::Tensor values = logits.to(at::kFloat), bad = at::isfinite(values).all(1).logical_not().nonzero();
   if (bad.size(0) > 0)
@@ -120,7 +131,7 @@ void PosthocScore::fit(const py::object& features, const py::object& labels, con
     Training training;
     int64_t classes = std::numeric_limits<int64_t>::max();
     if (with_head) {
-      training.head = fitted->head = make_head("head", w.tensor, b.tensor);
+      training.head = fitted->head = head_of(w.tensor, b.tensor);
       classes = training.head.weight.size(0);
       fitted->width = training.head.weight.size(1);
     }

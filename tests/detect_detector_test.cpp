@@ -12,6 +12,7 @@
 #include "core/safetensors.h"
 #include "expect_error.h"
 #include "poem/evaluate.h"
+#include "poem/version.h"
 #include "temporary_folder.h"
 #include "world/world.h"
 
@@ -157,7 +158,13 @@ TEST(Detector, WhatIsNoDetectorIsAnError) {
   };
   TensorFile other = file;
   other.metadata["format"] = "poem-detector-9";
-  expect(other, {"changed", "poem-detector-9", "this poem reads poem-detector-2"});
+  other.metadata["poem"] = "9.1.0";
+  expect(other,
+         {"changed", "poem-detector-9", "this poem reads poem-detector-2", "written by poem 9.1.0: update"});
+  other.metadata.erase("poem");
+  expect(other, {"changed", "(update poem)"});
+  other.metadata["format"] = "poem-detector-1";
+  expect(other, {"changed", "poem-detector-1", "write it again"});
   other = file;
   other.metadata.clear();
   expect(other, {"changed", "no entry 'format'"});
@@ -206,6 +213,11 @@ TEST(Detector, ADescriptionThatDoesNotFitItsTensorsIsAnError) {
   expect("/size", 0, {"size", "is 0"});
   expect("/class_names", std::vector<std::string>(9, "x"), {"9 names", "8 outputs"});
   expect("/class_names", std::vector<std::string>(), {"0 names"});
+  expect("/class_names/3", "unsure", {"class 'unsure', a word that verdicts use"});
+  expect("/class_names/3", nlohmann::json::parse(file.metadata.at("detector"))["class_names"][0],
+         {"class_names: has two classes"});
+  expect("/quantiles", 3, {"entry 'quantiles', which this poem does not know", version(), "update poem"});
+  expect("/network/dropout", 0.5, {"entry 'dropout'", "update poem"});
   expect("/threshold", "low", {"description is damaged", "threshold: is \"low\""});
   expect("/score", 3, {"description is damaged", "score: is 3"});
   expect("/network", nullptr, {"description is damaged", "name: is missing"});

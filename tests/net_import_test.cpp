@@ -221,6 +221,28 @@ TEST_F(Import, NamesWhatDoesNotFit) {
     expect_bad(spec, with("bn1.weight", at::full({64}, bad)), {"'bn1.weight'", "not finite"});
 }
 
+TEST_F(Import, LeavesOutAPrefixThatAllNamesShare) {
+  const NetworkSpec spec = wideresnet();
+  const Tensors source = tensors_of(*trained(spec));
+  for (const char* prefix : {"encoder.", "module.encoder.q."}) {
+    const auto network = make_network(spec, 2);
+    const auto named = [&](const std::string& name) { return prefix + authors_name(name); };
+    const Imported imported = import_weights(*network, write(renamed(source, named)));
+    EXPECT_TRUE(tensors_of(*network).at("stem.weight").equal(source.at("stem.weight")));
+    EXPECT_TRUE(tensors_of(*network).at("linear.bias").equal(source.at("linear.bias")));
+    EXPECT_NE(imported.report.find(std::string("without the prefix '") + prefix), std::string::npos)
+        << imported.report;
+  }
+  // Not if only some have it: whose names they are is then unknown.
+  Tensors mixed = renamed(source, [](const std::string& name) { return "encoder." + authors_name(name); });
+  mixed["queue"] = at::zeros({1});
+  expect_bad(spec, mixed, {"has no tensor of wideresnet", "does not know its names, such as 'encoder."});
+  NetworkSpec densenet;
+  densenet.depth = 10;
+  mixed.erase("queue");
+  expect_bad(densenet, mixed, {"authors' WideResNet"});
+}
+
 TEST_F(Import, SaysWhoseNamesTheFileHas) {
   const at::Tensor one = at::zeros({1});
   expect_bad(wideresnet(), {{"module.layer1.0.conv3.weight", one}}, {"torchvision's ResNet-50"});
@@ -237,7 +259,8 @@ TEST_F(Import, RefusesOtherFiles) {
   const auto network = make_network(wideresnet(), 2);
   folder_.put("old.pth", "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.");
   expect_error([&] { import_weights(*network, folder_ / "old.pth"); },
-               {"old.pth", "before 1.6", "torch.save(torch.load(FILE), NEW_FILE)"});
+               {"old.pth", "is a pickle that poem does not read", "you trust it",
+                "torch.load(FILE, weights_only=True)"});
   folder_.put("text.pth", "conv1.weight 1 2 3");
   expect_error([&] { import_weights(*network, folder_ / "text.pth"); }, {"text.pth", "PyTorch 1.6"});
   folder_.put("empty.pth", "");

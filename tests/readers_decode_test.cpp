@@ -6,6 +6,7 @@
 #include "encode_images.h"
 #include "expect_error.h"
 #include "images/resize.h"
+#include "poem/read.h"
 
 namespace poem {
 namespace {
@@ -115,6 +116,54 @@ TEST(DecodeJpeg, OfASmallerSizeRefusesDataThatEndsEarly) {
   const std::string good = encode_jpeg(random_bytes({64, 64, 3}, 2));
   for (size_t size = 2; size < good.size() - 2; size += 997)
     expect_error([&] { decode_image("a.jpg", good.substr(0, size), 16); }, {"a.jpg", "cannot be decoded"});
+}
+
+// A grey progressive JPEG in which all coefficients are 0: a scan of the means of the blocks and `more` scans
+// that each refine one other coefficient by a bit. A scan of blocks costs next to nothing in the file.
+std::string progressive_jpeg(int side, int more) {
+  const auto word = [](int number) {
+    return std::string{static_cast<char>(number >> 8), static_cast<char>(number)};
+  };
+  const auto segment = [&](char marker, const std::string& content) {
+    return std::string{'\xff', marker} + word(static_cast<int>(content.size()) + 2) + content;
+  };
+  // Huffman codes of which only the code 0 stands for something.
+  const auto table = [&](char id, char value) {
+    return segment('\xc4', std::string{id, 1} + std::string(15, '\0') + value);
+  };
+  const auto scan = [&](int coefficient, int high, int low) {
+    const std::string which{static_cast<char>(coefficient), static_cast<char>(coefficient),
+                            static_cast<char>(high << 4 | low)};
+    return segment('\xda', std::string("\1\1\0", 3) + which);
+  };
+  const int blocks = (side + 7) / 8 * ((side + 7) / 8), run = 1 << 14;  // of blocks that one code ends
+  std::string file = "\xff\xd8" + segment('\xdb', '\0' + std::string(64, '\1')) +
+                     segment('\xc2', "\x08" + word(side) + word(side) + std::string("\1\1\x11\0", 4)) +
+                     table('\0', '\0') + table('\x10', '\xe0') + scan(0, 0, 0) +
+                     std::string(static_cast<size_t>(blocks / 8 + 1), '\0');
+  constexpr int kBits = 14;  // that a coefficient has
+  for (int i = 0; i < more; ++i) {
+    const int low = kBits - 1 - i % kBits;
+    file += scan(1 + i / kBits, i % kBits == 0 ? 0 : low + 1, low);
+    file += std::string(static_cast<size_t>(((blocks + run - 1) / run * 15 + 7) / 8), '\0');
+  }
+  return file + "\xff\xd9";
+}
+
+TEST(DecodeJpeg, LimitsPixelsBeforeItShrinks) {
+  EXPECT_EQ(read_image("a.jpg", progressive_jpeg(64, 0), 8).sizes(), at::IntArrayRef({3, 8, 8}));
+  expect_error([] { read_image("a.jpg", progressive_jpeg(56000, 0), 32); },
+               {"a.jpg", "cannot be decoded: it claims 56000×56000 pixels"});
+  constexpr uint64_t kMost = 7000 * 7000;
+  EXPECT_EQ(read_image("a.jpg", progressive_jpeg(7000, 0), 32, kMost).size(1), 32);
+  expect_error([] { read_image("a.jpg", progressive_jpeg(7001, 0), 32, kMost); },
+               {"claims 7001×7001 pixels"});
+}
+
+TEST(DecodeJpeg, LimitsScans) {
+  EXPECT_EQ(decode_image("a.jpg", progressive_jpeg(64, 99)).size(1), 64);
+  expect_error([] { decode_image("a.jpg", progressive_jpeg(64, 100)); }, {"a.jpg", "more than 100 scans"});
+  expect_error([] { decode_image("a.jpg", progressive_jpeg(7000, 63 * 14), 32); }, {"more than 100 scans"});
 }
 
 TEST(DecodeImage, GoesByContent) {

@@ -1,7 +1,7 @@
 """The library for Python. Import it as poem."""
 
 from os import PathLike
-from typing import Any, Literal, Optional, Sequence, Union
+from typing import Any, Literal, NoReturn, Optional, Sequence, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 __version__: str
 
 class OodMetrics:
+    def __init__(self, only_from_ood_metrics: NoReturn) -> None: ...
     @property
     def fpr95(self) -> float: ...
     @property
@@ -45,6 +46,7 @@ class Posterior:
     def draw(self, seed: int, count: Optional[int] = None) -> NDArray[np.float64]: ...
 
 class Mined:
+    def __init__(self, only_from_mine: NoReturn) -> None: ...
     @property
     def chosen(self) -> NDArray[np.int64]: ...
     @property
@@ -86,8 +88,9 @@ class Score:
 def score_names() -> list[str]: ...
 
 class Detector:
+    def __init__(self, only_from_load: NoReturn) -> None: ...
     @staticmethod
-    def load(path: Union[str, PathLike[str]]) -> Detector: ...
+    def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> Detector: ...
     @property
     def class_names(self) -> list[str]: ...
     @property
@@ -98,5 +101,7 @@ class Detector:
     def score(self) -> str: ...
     def predict(
         self,
-        images: Union[NDArray[np.uint8], str, PathLike[str], Sequence[Union[str, PathLike[str]]]],
+        images: Union[
+            NDArray[np.uint8], str, PathLike[str], Sequence[Union[NDArray[np.uint8], str, PathLike[str]]]
+        ],
     ) -> NDArray[Any]: ...

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,8 @@
 #include "poem/read.h"
 #include "poem/runtime.h"
 #include "poem/training.h"
+#include "readers/source.h"
+#include "readers/world_source.h"
 #include "train/run_folder.h"
 
 namespace poem {
@@ -38,6 +41,21 @@ std::optional<RunFolder> run_of(const std::string& run_or_file) {
   return own && run.is_run() ? std::optional(run) : std::nullopt;
 }
 
+bool contains(const fs::path& folder, const fs::path& path) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+// Whether images of one source can be images of the other, whatever part of its place each takes.
+bool may_overlap(const Source& a, const Source& b) {
+  if (is_drawn(a.place) != is_drawn(b.place)) return false;
+  if (is_drawn(a.place)) {
+    const WorldSource one = parse_world(a.place), other = parse_world(b.place);
+    return one.flat == other.flat && one.set == other.set && one.seed == other.seed;
+  }
+  const fs::path one = fs::weakly_canonical(a.place), other = fs::weakly_canonical(b.place);
+  return contains(one, other) || contains(other, one);
+}
+
 // The detector fits its training images better than new ones, so they say nothing about these.
 void check_not_trained_on(const Options& options, const std::optional<RunFolder>& run) {
   if (!run) {
@@ -48,10 +66,10 @@ void check_not_trained_on(const Options& options, const std::optional<RunFolder>
     return;
   }
   const Config config = read_config(run->config, {});
-  std::error_code ignored;
-  const fs::path trained = fs::path(config.data.folder) / config.data.train;
-  if (options.id != config.data.train && !fs::equivalent(options.id, trained, ignored)) return;
-  throw Error(options.id, "contains the images that the run was trained on",
+  const Source trained = parse_source(config.data.train, config.data.folder);
+  if (!may_overlap(parse_source(options.id, ""), trained)) return;
+  throw Error(options.id,
+              fmt::format("may contain images that the run was trained on, from {}", trained.text),
               "name images that it has never seen");
 }
 

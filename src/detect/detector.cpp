@@ -15,6 +15,7 @@
 #include "core/memory.h"
 #include "core/safetensors.h"
 #include "core/text.h"
+#include "detect/class_names.h"
 #include "detect/image_blocks.h"
 #include "detect/threshold.h"
 #include "net/weights.h"
@@ -53,6 +54,36 @@ json to_json(const NetworkSpec& s) {
 std::string shown(const json& value) {
   const std::string text = value.dump();
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+}
+
+// The remedy if a newer poem may know what this one does not.
+std::string update_remedy(const TensorFile& file) {
+  const auto writer = file.metadata.find("poem");
+  return writer == file.metadata.end()
+             ? "update poem"
+             : fmt::format("it was written by poem {}: update poem", writer->second);
+}
+
+bool is_newer(const std::string& format) {
+  const std::string family = "poem-detector-", own = kFormat;
+  const auto number = [&](const std::string& text) { return parse_number<int>(text.substr(family.size())); };
+  return starts_with(format, family) && number(format) > number(own);
+}
+
+std::vector<std::string> keys_of(const json& j) {
+  std::vector<std::string> keys;
+  for (auto entry = j.begin(); j.is_object() && entry != j.end(); ++entry) keys.push_back(entry.key());
+  return keys;
+}
+
+// An entry that a later poem added may change the verdicts, so none is passed over.
+void check_entries(const json& j, const std::vector<std::string>& known, const TensorFile& file) {
+  for (const std::string& key : keys_of(j)) {
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      throw Error(file.path,
+                  fmt::format("its description has the entry '{}', which this poem does not know", key),
+                  update_remedy(file));
+  }
 }
 
 const json& entry(const json& j, const char* key) {
@@ -131,12 +162,16 @@ void check_classes(const Detector& detector) {
   const int64_t outputs = detector.network->spec().classes;
   if (names < 1 || (detector.network->classifies() && names > outputs))
     throw Error("class_names", fmt::format("has {} names for a network of {} outputs", names, outputs));
+  check_class_names("class_names", detector.class_names);
 }
 
 // The detector without the fitted state of its score.
 Detector describe(const json& about, const TensorFile& file) {
   constexpr int64_t kLargest = 4096;  // what images can be resized to
   Detector detector;
+  check_entries(
+      about, {"network", "score", "class_names", "size", "threshold", "calibration", "unsure", "temperature"},
+      file);
   detector.score = make_score(value_of<std::string>(about, "score"));
   detector.class_names = value_of<std::vector<std::string>>(about, "class_names");
   detector.size = whole_number(about, "size");
@@ -148,6 +183,7 @@ Detector describe(const json& about, const TensorFile& file) {
   if (about.contains("temperature")) detector.temperature = value_of<double>(about, "temperature");
   if (!(detector.temperature > 0))
     throw Error("temperature", "is " + shown(about["temperature"]) + ", not above 0");
+  check_entries(entry(about, "network"), keys_of(to_json(NetworkSpec{})), file);
   detector.network = make_network(network_from(entry(about, "network")), Weights(file, ""));
   check_classes(detector);
   if (const int64_t pixels = detector.network->spec().pixels;
@@ -299,7 +335,8 @@ void Detector::save(const std::string& path) const {
 Detector Detector::load(const std::string& path) {
   const TensorFile file = read_safetensors(path, remedy_for(path));
   if (const auto& format = file.text("format"); format != kFormat) {
-    throw Error(path, "has the format '" + format + "'", fmt::format("this poem reads {}", kFormat));
+    throw Error(path, fmt::format("has the format '{}', and this poem reads {}", format, kFormat),
+                is_newer(format) ? update_remedy(file) : "write it again with this poem");
   }
   const std::string& text = file.text("detector");
   Detector detector;

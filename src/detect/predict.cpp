@@ -22,9 +22,11 @@ class Pairing {
   // Calls visit(options, sink). An Error becomes a prediction for `path`.
   template <class Visit>
   void run(const std::string& path, Visit visit) {
+    bool empty = true;
     ReadOptions options;
     options.size = detector_.size;
-    options.on_image = [this](const std::string& image, const Error* problem) {
+    options.on_image = [&](const std::string& image, const Error* problem) {
+      empty = false;
       waiting_.push_back({image, {}, problem ? text_of(image, *problem) : "", false});
     };
     try {
@@ -32,6 +34,7 @@ class Pairing {
         check_channels({path, pixels, {}, {}}, detector_.network->spec().channels);
         pass_on(pixels, detector_.judge(pixels));
       });
+      if (empty) throw Error(path, "contains no image");
       pass_on({}, {});
     } catch (const Error& error) {
       const auto unjudged = [](const Prediction& prediction) { return prediction.error.empty(); };
@@ -85,13 +88,18 @@ std::vector<std::string> split(const std::string& text) {
   return lines;
 }
 
-// A list contains paths, and hardly anybody's path contains a control character.
+// A list contains paths, and hardly anybody's path contains a control character. If each has a zero byte
+// after it, as find -print0 writes them, all other bytes may occur. Empty paths are a sign of a tar that was
+// cut short: its first 512 bytes begin with a path, zeros fill the rest.
 void check_list(const std::string& text) {
+  const std::string zeros(2, '\0');
+  const bool empty_path = !text.empty() && (text[0] == '\0' || text.find(zeros) != text.npos);
+  const bool zero_separated = !text.empty() && text.back() == '\0';
   const auto first = text.begin(), last = first + std::min<std::ptrdiff_t>(text.size(), 512);
   const auto strange = [](char c) {
     return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\0' && c != '\t';
   };
-  if (std::any_of(first, last, strange))
+  if (empty_path || (!zero_separated && std::any_of(first, last, strange)))
     throw Error("standard input", "is neither a list of paths nor a tar of images",
                 "name the file as an argument");
 }

@@ -37,6 +37,7 @@ std::string web_page(const Detector& detector, const std::string& model, const W
       {"model", base64(model)},
       {"runtime",
        {{"script", base64(runtime.script)}, {"glue", base64(runtime.glue)}, {"wasm", base64(runtime.wasm)}}}};
+  piece["unsure"] = detector.unsure ? nlohmann::json(detector.unsure->threshold) : nlohmann::json(nullptr);
   piece["id_scores"] = detector.held_out.empty() ? nlohmann::json(nullptr) : packed(detector.held_out);
   Page page("Known or unknown?",
             fmt::format("A detector of {} classes, in your browser: your images are not sent anywhere.",

@@ -28,6 +28,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kWeight = "linear.weight";  // of the last layer
+constexpr size_t kLongestName = 200;  // std::regex recurses, and a damaged file may have names of any length
 
 TensorFile read_weights(const std::string& path) {
   const InputFile file(path);
@@ -36,16 +37,22 @@ TensorFile read_weights(const std::string& path) {
   const bool safetensors = start[8] == '{';  // after the header's length, which may begin with any bytes
   if (!safetensors && start[0] == 'P' && start[1] == 'K') return read_state_dict(path);
   if (!safetensors && start[0] == 0x80)
-    throw Error(path, "is a pickle of PyTorch before 1.6, which poem does not read",
-                "save it again with a later PyTorch: torch.save(torch.load(FILE), NEW_FILE)");
+    throw Error(
+        path, "is a pickle that poem does not read",
+        "if it is a state dict of PyTorch before 1.6 and you trust it, save it again with PyTorch 1.13 "
+        "or later: torch.save(torch.load(FILE, weights_only=True), NEW_FILE)");
   return read_safetensors(path, "name a .safetensors file, or a state dict that PyTorch 1.6 or later saved");
+}
+
+// Without what frameworks put before names.
+std::string bare(const std::string& name) {
+  static const std::regex kPrefix("^(module\\.|_orig_mod\\.|network\\.|model\\.|backbone\\.)+");
+  return name.size() > kLongestName ? name : std::regex_replace(name, kPrefix, "");
 }
 
 // "module.layer1.0.bn2.weight" → "block1.layer1.norm2.weight". Names that are poem's already stay.
 std::string translated(const std::string& name) {
   static const std::pair<std::regex, const char*> kRules[] = {
-      {std::regex("^(module\\.|_orig_mod\\.|network\\.|model\\.|backbone\\.)+"),
-       ""},  // what frameworks put before names
       {std::regex("^layer(\\d+)\\."), "block$1.layer."},
       {std::regex("^trans(\\d+)\\.bn1\\."), "transition$1.norm."},
       {std::regex("^trans(\\d+)\\.conv1\\."), "transition$1.conv."},
@@ -56,9 +63,8 @@ std::string translated(const std::string& name) {
       {std::regex("^bn1\\."), "norm."},
       {std::regex("^fc\\."), "linear."},
   };
-  constexpr size_t kLongest = 200;  // std::regex recurses, and a damaged file may have names of any length
-  if (name.size() > kLongest) return name;
-  std::string result = name;
+  if (name.size() > kLongestName) return name;
+  std::string result = bare(name);
   for (const auto& [pattern, replacement] : kRules) result = std::regex_replace(result, pattern, replacement);
   static const std::regex kLayer("(block\\d+\\.layer)\\.(\\d{1,4})(\\..*)");  // counted from 0
   std::smatch part;
@@ -102,6 +108,7 @@ class Import {
     for (const auto& [name, source] : sources_) targets_.at(name).copy_(value(source));
     std::string report =
         fmt::format("{} of {} tensors from {}", sources_.size(), targets_.size(), file_.path);
+    if (!prefix_.empty()) report += fmt::format(", without the prefix '{}' of their names", prefix_);
     if (!head_.empty()) report += "; " + head_;
     if (!unused_.empty()) report += "; not used: " + first_of(unused_);
     return {report, warning()};
@@ -112,10 +119,38 @@ class Import {
     throw Error(file_.path, what, remedy);
   }
 
-  // Which tensor of the file is which of the network.
+  // Which tensor of the file is which of the network. If none fits by its name, the names may share a prefix
+  // that poem does not know.
   void find_sources() {
+    match_names();
+    if (has_backbone()) return;
+    prefix_ = shared_prefix();
+    match_names();
+    if (has_backbone()) return;
+    fail(fmt::format("has no tensor of {}: {}", network_.spec().name, origin()),
+         "set network.name to the network that the weights are of");
+  }
+
+  bool has_backbone() const {
+    return std::any_of(sources_.begin(), sources_.end(),
+                       [](const auto& found) { return !in_head(found.first); });
+  }
+
+  // "encoder." of "encoder.conv1.weight", "encoder.bn1.bias", …
+  std::string shared_prefix() const {
+    if (file_.tensors.empty()) return "";
+    const std::string &first = file_.tensors.begin()->first, &last = file_.tensors.rbegin()->first;  // sorted
+    const auto differs = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
+    const std::string same(first.begin(), differs);
+    return same.substr(0, same.rfind('.') + 1);  // npos + 1 is 0
+  }
+
+  void match_names() {
+    sources_.clear();
+    problems_.clear();
+    unused_.clear();
     for (const auto& [source, tensor] : file_.tensors) {
-      const std::string name = translated(source);
+      const std::string name = translated(source.substr(prefix_.size()));
       if (name.find("num_batches_tracked") != std::string::npos) continue;  // BatchNorm does not need it
       if (targets_.count(name) > 0 && sources_.emplace(name, source).second) continue;
       if (in_backbone(name)) {
@@ -124,11 +159,6 @@ class Import {
         unused_.push_back(source);
       }
     }
-    for (const auto& [name, source] : sources_) {
-      if (!in_head(name)) return;
-    }
-    fail(fmt::format("has no tensor of {}: {}", network_.spec().name, origin()),
-         "set network.name to the network that the weights are of");
   }
 
   // The last layer of a file is used as a whole or not at all.
@@ -215,8 +245,10 @@ class Import {
   // Whose names these are.
   std::string origin() const {
     const auto has = [&](const char* part) {
-      return std::any_of(file_.tensors.begin(), file_.tensors.end(),
-                         [&](const auto& entry) { return entry.first.find(part) != std::string::npos; });
+      return std::any_of(file_.tensors.begin(), file_.tensors.end(), [&](const auto& entry) {
+        return starts_with(bare(entry.first), part) ||
+               starts_with(bare(entry.first.substr(prefix_.size())), part);
+      });
     };
     if (file_.tensors.empty()) return "it has no tensors";
     if (has("layer1.0.conv3."))
@@ -265,7 +297,8 @@ class Import {
   std::map<std::string, at::Tensor> targets_;   // by name
   std::map<std::string, std::string> sources_;  // name → name in the file
   std::vector<std::string> problems_, unused_;
-  std::string head_;  // why the last layer is not the file's; empty if it is
+  std::string prefix_;  // of all names in the file
+  std::string head_;    // why the last layer is not the file's; empty if it is
 };
 
 }  // namespace

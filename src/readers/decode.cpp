@@ -38,15 +38,16 @@ struct PixelLimit {
 
 }  // namespace
 
-void check_dimensions(uint64_t width, uint64_t height) {
-  constexpr uint64_t kFewPixels = uint64_t{1} << 24;
-  constexpr uint64_t kBytes = 6;  // per pixel, while it is decoded and turned upright
+void check_dimensions(uint64_t width, uint64_t height, uint64_t bytes) {
+  constexpr uint64_t kFewBytes = uint64_t{96} << 20;
   if (width == 0 || height == 0 || width > most_pixels_here || height > most_pixels_here / width)
     throw Damage(fmt::format("it claims {}×{} pixels", height, width));
-  const uint64_t bytes = kBytes * width * height * static_cast<uint64_t>(at::get_num_threads());
-  if (width * height > kFewPixels && bytes > available_memory())
+  constexpr uint64_t kPixelBytes = 6;
+  if (bytes == 0) bytes = kPixelBytes * width * height;
+  const uint64_t all = bytes * static_cast<uint64_t>(at::get_num_threads());
+  if (bytes > kFewBytes && all > available_memory())
     throw Damage(fmt::format("it claims {}×{} pixels, for which {} threads need {} MiB of memory", height,
-                             width, at::get_num_threads(), bytes >> 20));
+                             width, at::get_num_threads(), all >> 20));
 }
 
 at::Tensor decode_image(const std::string& where, const std::string& bytes, int64_t size,

@@ -29,7 +29,8 @@ DecodedImage decode_webp(const std::string& bytes);
 DecodedImage decode_bmp(const std::string& bytes);
 
 // Called before memory is allocated, because a damaged header can claim any size. Throws Damage if the size
-// is beyond that of any image, or if the threads together lack the memory for images of this size.
-void check_dimensions(uint64_t width, uint64_t height);
+// is beyond that of any image, or if the threads together lack the memory for images of this size. `bytes` is
+// what decoding one takes; 0: that of all its pixels, decoded and turned upright.
+void check_dimensions(uint64_t width, uint64_t height, uint64_t bytes = 0);
 
 }  // namespace poem

@@ -7,6 +7,7 @@
 #include <jpeglib.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string_view>
 
 #include "readers/decode_formats.h"
@@ -16,6 +17,7 @@ namespace poem {
 namespace {
 
 constexpr int kExifMarker = JPEG_APP0 + 1;
+constexpr int kMostScans = 100;  // of a progressive file; others have about 10
 
 // libjpeg reports errors through longjmp, which skips destructors. So the functions between setjmp and the
 // library own nothing that needs one: state and buffers belong to the callers.
@@ -23,6 +25,7 @@ constexpr int kExifMarker = JPEG_APP0 + 1;
 struct JpegState {
   jpeg_decompress_struct decoder{};
   jpeg_error_mgr errors{};
+  jpeg_progress_mgr progress{};
   jmp_buf leave;
   char message[JMSG_LENGTH_MAX] = "";
   ~JpegState() { jpeg_destroy_decompress(&decoder); }
@@ -49,6 +52,14 @@ void judge_jpeg_message(j_common_ptr decoder, int level) {
   }
 }
 
+// Each scan passes over all coefficients, and a scan of a huge image may take a few bytes.
+void count_scans(j_common_ptr decoder) {
+  if (reinterpret_cast<j_decompress_ptr>(decoder)->input_scan_number <= kMostScans) return;
+  auto* state = static_cast<JpegState*>(decoder->client_data);
+  std::snprintf(state->message, sizeof state->message, "it has more than %d scans", kMostScans);
+  longjmp(state->leave, 1);
+}
+
 // Halves the image, up to three times, as long as its shorter side stays at least `size`. libjpeg then
 // computes means of 2×2, 4×4 or 8×8 pixels from fewer frequencies, in less time.
 void choose_scale(jpeg_decompress_struct* decoder, int64_t size) {
@@ -60,6 +71,8 @@ void choose_scale(jpeg_decompress_struct* decoder, int64_t size) {
 bool start_jpeg(JpegState* state, const std::string& bytes, int64_t size) {
   if (setjmp(state->leave)) return false;
   jpeg_create_decompress(&state->decoder);
+  state->progress.progress_monitor = count_scans;
+  state->decoder.progress = &state->progress;
   jpeg_mem_src(&state->decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_save_markers(&state->decoder, kExifMarker, 0xffff);
   jpeg_read_header(&state->decoder, TRUE);
@@ -80,6 +93,18 @@ bool read_jpeg_rows(JpegState* state, uint8_t* pixels) {
   }
   jpeg_finish_decompress(&state->decoder);
   return true;
+}
+
+// What the rows take while they are made and turned upright. If a file has several scans, libjpeg keeps all
+// coefficients, and shrinks only in the end.
+uint64_t memory_of(jpeg_decompress_struct& decoder) {
+  uint64_t bytes = uint64_t{2} * decoder.out_color_components * decoder.output_width * decoder.output_height;
+  if (!jpeg_has_multiple_scans(&decoder)) return bytes;
+  for (int i = 0; i < decoder.num_components; ++i) {
+    const jpeg_component_info& component = decoder.comp_info[i];
+    bytes += sizeof(JBLOCK) * uint64_t{component.width_in_blocks} * component.height_in_blocks;
+  }
+  return bytes;
 }
 
 // H×W×4 → H×W×3. Adobe's programs store the inks inverted and say so with their marker.
@@ -107,8 +132,8 @@ DecodedImage decode_jpeg(const std::string& bytes, int64_t size) {
   state.errors.error_exit = leave_jpeg;
   state.errors.emit_message = judge_jpeg_message;
   if (!start_jpeg(&state, bytes, size)) throw Damage(state.message);
-  const jpeg_decompress_struct& decoder = state.decoder;
-  check_dimensions(decoder.output_width, decoder.output_height);
+  jpeg_decompress_struct& decoder = state.decoder;
+  check_dimensions(decoder.image_width, decoder.image_height, memory_of(decoder));
   const int orientation = orientation_of(decoder);  // the markers go when the last row is read
   at::Tensor pixels =
       at::empty({decoder.output_height, decoder.output_width, decoder.out_color_components}, at::kByte);

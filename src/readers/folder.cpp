@@ -17,22 +17,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_folder(const std::string& path) { return fs::is_directory(path); }
+bool is_folder(const std::string& path) {
+  std::error_code ignored;  // of a link that leads nowhere
+  return fs::is_directory(path, ignored);
+}
+
+// Whether a link leads to a folder that contains it.
+bool leads_back(const fs::path& link) {
+  std::error_code ignored;
+  for (fs::path above = link.parent_path();; above = above.parent_path()) {
+    if (fs::equivalent(above, link, ignored)) return true;
+    if (above == above.parent_path()) return false;
+  }
+}
 
 // Names of all images below `folder`, sorted, so that the order does not depend on the file system. Other
-// files and folders are passed to `files`.
+// files and folders are passed to `files`. A link that leads nowhere is an image by its name, which cannot be
+// read; one that leads back is left out, as its images are in the list already.
 std::vector<std::string> list_images(const std::string& folder, ImageFiles& files) {
   std::vector<std::string> names;
-  std::error_code code;
-  auto entry =
-      fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink, code);
+  std::error_code code, ignored;
+  const fs::path root = fs::canonical(folder, code);
+  fs::recursive_directory_iterator entry;
+  if (!code)
+    entry = fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink, code);
   for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
     const std::string name = entry->path().lexically_relative(folder).string();
-    if (is_hidden(entry->path().filename().string()))
-      entry.disable_recursion_pending();
-    else if (entry->is_directory())
+    const fs::file_status status = entry->status(ignored);
+    const bool link = entry->is_symlink(ignored), broken = link && !fs::exists(status);
+    const bool skip = is_hidden(entry->path().filename().string()) ||
+                      (link && fs::is_directory(status) && leads_back(root / name));
+    if (skip || !fs::is_directory(status)) entry.disable_recursion_pending();
+    if (skip) continue;
+    if (fs::is_directory(status))
       files.add_folder(name);
-    else if (is_image_name(name) && entry->is_regular_file())  // not a pipe, which nobody may ever write to
+    else if (is_image_name(name) && (broken || fs::is_regular_file(status)))  // not a pipe, which never ends
       names.push_back(name);
     else
       files.pass_over(name);
@@ -65,7 +84,7 @@ Labels visit_folder(const std::string& path, const ReadOptions& options, const S
   return visit_part(path, options, all, sink);
 }
 
-bool is_image(const std::string& path) { return !fs::is_directory(path) && is_image_name(path); }
+bool is_image(const std::string& path) { return !is_folder(path) && is_image_name(path); }
 
 Labels visit_image(const std::string& path, const ReadOptions& options, const Sink& sink) {
   ImageFiles files(path, options, sink);

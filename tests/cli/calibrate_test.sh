@@ -56,6 +56,11 @@ expect_ok features again.safetensors flat --out features.npz
 
 expect_error "photos/train" "trained on" -- calibrate run --id photos/train --out bad.safetensors
 expect_error "photos/train/" "trained on" -- calibrate run --id photos/train/ --out bad.safetensors
+for source in photos 'photos/train#count=50' photos/train/boat; do
+  expect_error "$source" "trained on, from " "photos/train (name" -- calibrate run --id "$source" --out bad.safetensors
+done
+ln -s photos/train elsewhere
+expect_error elsewhere "trained on, from " "photos/train (name" -- calibrate run --id elsewhere --out bad.safetensors
 expect_error "new.safetensors" "exists already" "--force" -- calibrate run --id flat --out new.safetensors
 expect_error "--tpr" "is 1.5" "0.95 is usual" -- calibrate run --id flat --tpr 1.5 --out bad.safetensors
 expect_error "--tpr" "is 0" -- calibrate run --id flat --tpr 0 --out bad.safetensors

@@ -36,6 +36,11 @@ header = struct.pack('>IIBBBBB', 16384, 16384, 8, 2, 0, 0, 0)  # 16384×16384 pi
 with open('wide.png', 'wb') as f:
     f.write(b'\x89PNG\r\n\x1a\n' + struct.pack('>I', len(header)) + b'IHDR' + header +
             struct.pack('>I', zlib.crc32(b'IHDR' + header)) + struct.pack('>I', 100) + b'IDAT')
+
+frame = struct.pack('>HBHHB', 17, 8, 16384, 16384, 3) + bytes([1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0])
+scan = struct.pack('>HB', 12, 3) + bytes([1, 0, 2, 0, 3, 0, 0, 0, 0])
+with open('wide.jpg', 'wb') as f:  # progressive: all coefficients stay in memory, even for a small picture
+    f.write(b'\xff\xd8\xff\xc2' + frame + b'\xff\xda' + scan)
 PY
 [ "$(stat -c %s bomb.npz)" -lt 12000000 ] || fail "the file is large itself"
 
@@ -82,3 +87,5 @@ poem() { "$program" --threads 2 "$@"; }
 ulimit -v 3000000
 mkdir wide && mv wide.png wide/1.png
 expect_error wide/1.png "16384×16384 pixels" "2 threads need 3072 MiB of memory" -- info wide --size 8
+mkdir coefficients && mv wide.jpg coefficients/1.jpg
+expect_error coefficients/1.jpg "16384×16384 pixels" "2 threads need 3120 MiB of memory" -- info coefficients --size 8

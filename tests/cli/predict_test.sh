@@ -157,6 +157,39 @@ expect_error newer.safetensors "poem-detector-3" "this poem reads poem-detector-
 expect_ok predict run all/plain.png --out rows.csv --force
 expect_same "$(wc -l <rows.csv)" 2
 
+# A list with zero bytes may name any file; a tar that was cut short is no list.
+cp all/plain.png $'esc\x1b.png'
+printf 'esc\x1b.png\0all/plain.png\0' | expect_ok predict run - --format csv
+expect_same "$(wc -l <"$logs/out")" 3
+tar -cf cut.tar all/plain.png
+for bytes in 30 100 256; do
+  head -c "$bytes" cut.tar | expect_error "standard input" "neither a list of paths nor a tar" -- predict run -
+done
+
+# No image is an error of the source, whatever its kind.
+mkdir nothing
+python3 - <<'PYTHON'
+head = "{'descr': '|u1', 'fortran_order': False, 'shape': (0, 32, 32, 3), }"
+open("none.npy", "wb").write(b"\x93NUMPY\x01\x00\x76\x00" + head.ljust(117).encode() + b"\n")
+PYTHON
+expect_incomplete predict run nothing none.npy all/plain.png --format csv
+expect_same "$(grep -c "contains no image" "$logs/out")" 2
+expect_same "$(wc -l <"$logs/out")" 4
+
+# Links: one that leads nowhere is an image that cannot be read, one that leads back is left out.
+mkdir -p links/deep
+cp all/plain.png links/deep
+ln -s . links/back
+ln -s .. links/deep/up
+ln -s self links/self
+ln -s self.png links/self.png
+ln -s nowhere.png links/gone.png
+ln -s deep links/again
+expect_incomplete predict run links --format csv
+expect_same "$(grep -c "deep/plain.png\|again/plain.png" "$logs/out")" 2
+expect_words "$logs/out" "links/gone.png" "No such file" "links/self.png" "Too many levels"
+expect_same "$(wc -l <"$logs/out")" 5
+
 # What never ends is refused, and the detector is not written over.
 mkfifo pipe.png
 expect_incomplete predict run /dev/zero pipe.png all/plain.png --format csv

@@ -62,6 +62,10 @@ class Metrics(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(poem.Error, words.replace("(", r"\(").replace(")", r"\)")):
                 metrics.fpr95(ID, bad)
+        for arguments, where in [(([], OOD), "id_scores"), ((ID, [np.nan]), "ood_scores")]:
+            with self.assertRaises(poem.Error) as raised:
+                metrics.fpr95(*arguments)
+            self.assertEqual(raised.exception.where, where)
 
 
 if __name__ == "__main__":

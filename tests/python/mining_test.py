@@ -53,6 +53,7 @@ class Posterior(unittest.TestCase):
             ((FEATURES.astype(int), TARGETS), "features: has shape 300×5 of int64 .*float32"),
             ((FEATURES[0], TARGETS), "features: has shape 5 of float64 .*rows"),
             ((FEATURES[:0], TARGETS[:0]), "features: has shape 0×5 .*at least one row"),
+            ((FEATURES[:, :0], TARGETS), "features: has shape 300×0 .*at least one feature"),
         ]:
             with self.assertRaisesRegex(poem.Error, words):
                 poem.Posterior(*arguments)
@@ -62,6 +63,19 @@ class Posterior(unittest.TestCase):
             poem.Posterior(FEATURES, TARGETS).draw(-1)
         with self.assertRaisesRegex(poem.Error, "count: is 0"):
             poem.Posterior(FEATURES, TARGETS).draw(1, 0)
+        for count in (10**12, 2**62):
+            with self.assertRaisesRegex(poem.Error, "count: needs .* of memory"):
+                poem.Posterior(FEATURES, TARGETS).draw(1, count)
+
+    def test_remedies_are_for_python(self):
+        with self.assertRaises(poem.Error) as raised:
+            poem.Posterior(np.repeat(FEATURES, 2, axis=1) * 1e9, TARGETS, prior_variance=1e9)
+        self.assertIn("lower prior_variance", raised.exception.remedy)
+        bad = FEATURES * np.nan
+        with self.assertRaises(poem.Error) as infinite:
+            poem.Posterior(bad, TARGETS)
+        for error in (raised.exception, infinite.exception):
+            self.assertNotRegex(error.remedy, "option|config|train")
 
 
 class Mine(unittest.TestCase):
@@ -129,9 +143,10 @@ class Mine(unittest.TestCase):
 
     def test_refuses_what_does_not_fit(self):
         for arguments, words in [
-            ((ID, OUTLIERS, POOL, 401), "cannot select 401 rows from a pool of 400"),
-            ((ID, OUTLIERS, POOL, -1), "cannot select -1 rows"),
-            ((ID, OUTLIERS[:, :5], POOL, 5), "outliers 5"),
+            ((ID, OUTLIERS, POOL, 401), "n: is 401, but the pool has 400 rows"),
+            ((ID, OUTLIERS, POOL, -1), "n: is -1"),
+            ((ID, OUTLIERS[:, :5], POOL, 5), "outliers: has 5 features, but id has 6"),
+            ((ID, OUTLIERS, POOL[:, :5], 5), "pool: has 5 features"),
             ((ID, OUTLIERS, POOL[0], 5), "pool: has shape 6 of float32"),
             ((ID.astype(np.longdouble), OUTLIERS, POOL, 5), "id: has shape 400×6 of float128"),
             ((ID, OUTLIERS, POOL, 5, -3), "seed: is -3"),

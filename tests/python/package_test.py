@@ -60,6 +60,31 @@ class Package(unittest.TestCase):
             example = str(SOURCES / "examples/python/evaluate_features.py")
             python("-m", "mypy", "--cache-dir", folder, "--strict", example)
 
+    def test_stubs_take_what_runs_and_refuse_what_does_not(self):
+        code = """
+import numpy as np
+import poem
+from numpy.typing import NDArray
+from pathlib import Path
+
+def use(detector: poem.Detector, image: NDArray[np.uint8]) -> None:
+    poem.Detector.load("a")
+    poem.Detector.load(b"a")
+    poem.Detector.load(Path("a"))
+    detector.predict(image)
+    detector.predict([image, image])
+    detector.predict("a.png")
+    detector.predict(["a.png", Path("b.png")])
+    detector.predict(None)  # type: ignore[arg-type]
+    detector.predict(["a.png", 3])  # type: ignore[list-item]
+    poem.Mined()  # type: ignore[call-arg]
+    poem.Detector()  # type: ignore[call-arg]
+    poem.metrics.OodMetrics()  # type: ignore[call-arg]
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "use.py").write_text(code)
+            python("-m", "mypy", "--cache-dir", folder, "--strict", "use.py", cwd=folder)
+
     def test_shares_a_process_with_pytorch(self):
         work = """
 z = torch.randn(50, 6)
@@ -68,7 +93,7 @@ assert z[rows].shape == (5, 6)
 try:
     poem.mine(z, z + 1, z, 99)
 except poem.Error as error:
-    assert error.where == "selection"
+    assert error.where == "n"
 try:
     torch.zeros(2) + torch.zeros(3)
 except RuntimeError as error:

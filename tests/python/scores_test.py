@@ -189,8 +189,8 @@ class BadInput(unittest.TestCase):
         self.expect("labels: has 399 labels for 400", fit, TRAIN, LABELS[1:], WEIGHT, BIAS)
         self.expect("labels: row 0 has label -1 ", fit, TRAIN, LABELS * 0 - 1, WEIGHT, BIAS)
         self.expect("labels: row 0 has label 4, but the head has 4", fit, TRAIN, LABELS * 0 + 4, WEIGHT, BIAS)
-        self.expect("head: weight has shape 12 of float64", fit, TRAIN, LABELS, WEIGHT[0], BIAS)
-        self.expect("head: weight has 4 rows and bias 3", fit, TRAIN, LABELS, WEIGHT, BIAS[1:])
+        self.expect("weight: has shape 12 of float64", fit, TRAIN, LABELS, WEIGHT[0], BIAS)
+        self.expect("weight: has 4 rows and bias 3", fit, TRAIN, LABELS, WEIGHT, BIAS[1:])
         self.expect("weight: has shape 4×12 of int64", fit, TRAIN, LABELS, WEIGHT.astype(int), BIAS)
         score = fit(TRAIN, LABELS, WEIGHT, BIAS).score
         self.expect("features: has 11 columns", score, TEST[:, 1:])

@@ -264,14 +264,14 @@ class Weights(unittest.TestCase):
         buffer = io.BytesIO()
         pickle.dump({"a": Call(os.system, (touch,))}, buffer)
         (self.folder / "weights.pth").write_bytes(buffer.getvalue())
-        self.expect_refused("before 1.6", "torch.save(torch.load(FILE), NEW_FILE)")
+        self.expect_refused("is a pickle that poem does not read", "you trust", "torch.load(FILE, weights_only=True)")
 
     def test_damaged_and_foreign_files(self):
         self.write_config("name: wideresnet, depth: 10, width: 1")
         path, model = self.folder / "weights.pth", randomised(WideResNet(1, 1))
         self.expect_refused("network.init", "neither he nor authors nor a file", "data.folder")
         torch.save(model.state_dict(), path, _use_new_zipfile_serialization=False)
-        self.expect_refused("weights.pth", "before 1.6")
+        self.expect_refused("weights.pth", "is a pickle", "before 1.6")
         torch.save(model.state_dict(), path)
         path.write_bytes(path.read_bytes()[:-100])
         self.expect_refused("weights.pth", "zip")

@@ -117,10 +117,11 @@ async function judge(file, run, piece) {
   const planes = fitPixels(await decode(file), piece.size);
   const {verdict, score, probability} = await run(planes, piece.size);
   const label = Number(verdict.data[0]);
+  const unsure = label < 0 && piece.unsure !== null && score.data[0] >= piece.unsure;
   return {
     picture: thumbnail(planes, piece.size),
     known: label >= 0,
-    word: label < 0 ? "unknown" : probability ? piece.classes[label] : "known",
+    word: unsure ? "unsure" : label < 0 ? "unknown" : probability ? piece.classes[label] : "known",
     score: score.data[0],
     probability: probability?.data[0],
   };
@@ -140,8 +141,8 @@ function resultRow(name, result) {
   return row;
 }
 
-// {classes, score, threshold, size, id_scores or null, model, runtime: {script, glue, wasm}}: the model and the files of
-// the runtime as base64
+// {classes, score, threshold, unsure (the lower threshold) or null, size, id_scores or null, model, runtime: {script,
+// glue, wasm}}: the model and the files of the runtime as base64
 pieces.detector = (piece) => {
   const status = element("p", {class: "quiet", role: "status"}, "Loading the detector …");
   const chooser = element("input", {type: "file", multiple: true, accept: "image/*", disabled: true});
@@ -154,9 +155,10 @@ pieces.detector = (piece) => {
   const showPlot = () => piece.id_scores && plot.replaceChildren(scoreFigure(piece, judged));
 
   const loaded = loadModel(piece);
+  const unsure = piece.unsure === null ? "" : `, unsure from ${shortNumber(piece.unsure)}`;
   const ready = () => {
     chooser.disabled = false;
-    status.textContent = `${counted(judged.length, "image")} judged; known from a score of ${shortNumber(piece.threshold)}`;
+    status.textContent = `${counted(judged.length, "image")} judged; known from a score of ${shortNumber(piece.threshold)}${unsure}`;
   };
   loaded.then(ready, (error) => {
     status.textContent = `This browser cannot run the detector: ${error.message ?? error}`;
