@@ -71,5 +71,6 @@ class Service {
 };
 
 Answer problem(int status, const std::string& text);  // {"error": text}
+Answer too_many_images(int64_t most);                 // of one request
 
 }  // namespace poem
