@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "core/checksum.h"
 #include "core/json_text.h"
 #include "detect/threshold.h"
 #include "poem/error.h"
@@ -36,6 +37,13 @@ std::vector<double> score_buckets(const Detector& detector) {
       bounds.insert(scores[static_cast<size_t>(share * static_cast<double>(scores.size() - 1))]);
   }
   return {bounds.begin(), bounds.end()};
+}
+
+// The first digits of the file's SHA-256, which tell its scores in the metrics from those of another
+// detector.
+std::string short_checksum(const std::string& path) {
+  constexpr size_t kAlgorithm = 7, kDigits = 12;  // "sha256:"
+  return checksum(path, "sha256").value_or("sha256:").substr(kAlgorithm, kDigits);
 }
 
 struct Histogram {
@@ -68,7 +76,7 @@ Service::Service(std::string path, at::Device device, const Batcher::Limits& lim
       most_images_(limits.queue),
       free_decoders_(std::max(1U, std::thread::hardware_concurrency())),
       batcher_(limits) {
-  metrics_.set_score_buckets(score_buckets(*detector_));
+  metrics_.set_detector(short_checksum(path_), score_buckets(*detector_));
 }
 
 std::shared_ptr<const Detector> Service::load() const {
@@ -83,9 +91,10 @@ std::shared_ptr<const Detector> Service::load() const {
 
 void Service::reload() {
   std::shared_ptr<const Detector> detector = load();
+  const std::string name = short_checksum(path_);
   const std::lock_guard<std::mutex> lock(mutex_);
   detector_ = std::move(detector);
-  metrics_.set_score_buckets(score_buckets(*detector_));
+  metrics_.set_detector(name, score_buckets(*detector_));
 }
 
 std::shared_ptr<const Detector> Service::current() const {
@@ -173,7 +182,8 @@ std::string Service::model() const {
 }
 
 std::string Service::metrics_text() const {
-  return metrics_.text({{"poem_queue_images", static_cast<double>(batcher_.waiting())}});
+  return metrics_.text(
+      {{"poem_queue_images", {"Images that wait to be judged.", static_cast<double>(batcher_.waiting())}}});
 }
 
 }  // namespace poem

@@ -22,7 +22,7 @@ start() { # start ARGUMENTS...: sets $server and $url
 
 start --max-body 1 --max-queue 8
 cat >client.py <<'PYTHON'
-import base64, concurrent.futures, csv, gzip, http.client, json, os, re, signal, socket, struct, sys, time
+import base64, concurrent.futures, csv, gzip, hashlib, http.client, json, os, re, signal, socket, struct, sys, time
 import urllib.error, urllib.request
 url, mode = sys.argv[1:3]
 host, port = re.match("http://(.*):(.*)/", url).groups()
@@ -183,6 +183,12 @@ if mode == "answers":
     assert known['poem_images_total{verdict="unreadable"}'] == 9
     assert sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k) == 11 + 8 * statuses.count(200)
     assert 0 <= known["poem_unknown_share"] <= 1
+    digits = hashlib.sha256(open("run/detector.safetensors", "rb").read()).hexdigest()[:12]
+    judged = sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k)
+    assert known['poem_score_count{detector="%s"}' % digits] == judged
+elif mode == "series":  # the scores are counted in one series, under the name of the detector
+    names = set(re.findall(r'^poem_score\S*detector="(\w+)"', ask("metrics")[2].decode(), re.M))
+    assert names == {hashlib.sha256(open("run/detector.safetensors", "rb").read()).hexdigest()[:12]}, names
 elif mode == "stream":  # asks without a pause until the file `stop` is there; no request may fail
     count = 0
     while not os.path.exists("stop") or count < 6:
@@ -252,6 +258,12 @@ cp kept run/detector.safetensors
 touch stop
 wait $stream || fail "a request failed while the detector was loaded again"
 expect_words "$logs/serve-err" "loaded the detector again" "the detector before it goes on"
+python3 client.py "$url" series || fail "the same detector begins a new series"
+expect_ok calibrate run --id world:test:40 --out run/new.safetensors
+mv run/new.safetensors run/detector.safetensors
+kill -HUP $server
+sleep 0.5
+python3 client.py "$url" series || fail "another detector goes on with the series"
 python3 client.py "$url" stop $server || fail "stop: $(cat "$logs/serve-err")"
 wait $server || fail "SIGTERM: $(cat "$logs/serve-err")"
 
