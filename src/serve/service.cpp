@@ -126,6 +126,7 @@ at::Tensor Service::decode(const Upload& upload, const Detector& detector) {
 json Service::result(const Detector& detector, const Verdict& verdict) {
   metrics_.add_verdict(verdict.known ? "known" : verdict.unsure ? "unsure" : "unknown", verdict.score);
   json result = {{"verdict", detector.word(verdict)},
+                 {"known", verdict.unsure ? json(nullptr) : json(verdict.known)},
                  {"score", number(verdict.score)},
                  {"threshold", *detector.threshold},
                  {"probability", number(verdict.probability)},
