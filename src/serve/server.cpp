@@ -90,7 +90,7 @@ std::optional<std::vector<Upload>> read_form(const httplib::ContentReader& reade
         if (file) uploads.back().bytes.append(data, length);
         return limit.take(length);
       });
-  return read ? std::optional(uploads) : std::nullopt;
+  return read ? std::optional(std::move(uploads)) : std::nullopt;
 }
 
 std::optional<std::string> read_body(const httplib::ContentReader& reader, BodyLimit& limit, uint64_t size) {
@@ -100,7 +100,7 @@ std::optional<std::string> read_body(const httplib::ContentReader& reader, BodyL
     body.append(data, length);
     return limit.take(length);
   });
-  return read ? std::optional(body) : std::nullopt;
+  return read ? std::optional(std::move(body)) : std::nullopt;
 }
 
 // Empty if the body is malformed and httplib has set the status.
@@ -114,12 +114,14 @@ std::optional<Answer> predict(Service& service, const Request& request, const ht
     const auto uploads = read_form(reader, limit);
     return uploads ? std::optional(service.predict(*uploads)) : limit.refusal();
   }
-  const auto body = read_body(reader, limit, request.get_header_value<uint64_t>("Content-Length"));
+  auto body = read_body(reader, limit, request.get_header_value<uint64_t>("Content-Length"));
   if (!body) return limit.refusal();
   if (lower_case(request.get_header_value("Content-Type")).rfind(kJson, 0) == 0)
     return service.predict_json(*body);
   if (body->empty()) return empty;
-  return service.predict({{"image", *body}});
+  std::vector<Upload> one(1);
+  one[0] = {"image", std::move(*body)};
+  return service.predict(one);
 }
 
 // Answers what can be refused before its body is read. False: it is for the handlers.
