@@ -3,24 +3,32 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <string>
 
-#include "serve/service.h"
-
 namespace poem {
 
 using Clock = std::chrono::steady_clock;
 
-// The two directions of a socket, as httplib reads and writes them.
+namespace {
+
+constexpr uint64_t kMostHead = 64 << 10, kMostLine = 8 << 10;  // bytes
+constexpr uint64_t kChunked = std::numeric_limits<uint64_t>::max();
+
+}  // namespace
+
+// The two directions of a socket, as httplib reads and writes them. httplib waits for every read anew and
+// reads lines of any length, byte by byte and into memory, so this is where a request has its limits.
 class Connection : public httplib::Stream {
  public:
   Connection(socket_t socket, std::chrono::seconds silence) : socket_(socket), silence_(silence) {}
@@ -31,23 +39,23 @@ class Connection : public httplib::Stream {
   }
   // The head may take as long as a client may be silent.
   void begin_head() {
-    head_end_ = Clock::now() + silence_;
-    unread_ = std::numeric_limits<uint64_t>::max();
+    begin(true, kMostHead, silence_);
+    refusal_.reset();
   }
-  void begin_body(uint64_t bytes) {
-    head_end_ = Clock::time_point::max();
-    unread_ = bytes;
+  void begin_body(uint64_t most) {
+    constexpr int kReads = 6;  // times the silence before one read
+    begin(false, most, kReads * silence_);
   }
-  bool late() const { return late_; }              // the head was
-  bool has_unread() const { return unread_ > 0; }  // of the request; it would be taken for the next one
+  const std::optional<Answer>& refusal() const { return refusal_; }  // why read() failed
+  // Of the request; it would be taken for the next one.
+  bool has_unread() const { return unread_ > 0 || refusal_; }
 
-  void refuse_late() {
-    late_ = false;
-    const std::string body = problem(408, "the head of the request took too long to arrive").body;
+  // If not even the first line arrived, httplib does not answer.
+  void send_refusal() {
     httplib::Stream::write(
-        fmt::format("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+        fmt::format("HTTP/1.1 {} Refused\r\nConnection: close\r\n"
                     "Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
-                    body.size(), body));
+                    refusal_->status, refusal_->body.size(), refusal_->body));
   }
 
   // Reads what the client still sends: the kernel resets a connection that is closed before, and the client
@@ -60,27 +68,28 @@ class Connection : public httplib::Stream {
   }
 
   ssize_t read(char* to, size_t size) override {
+    if (refusal_) return -1;
+    if (unread_ == 0) return refuse(in_head_ ? 431 : 413, fmt::format("is larger than {} bytes", most_));
     if (first_ == last_) {
-      const Clock::time_point end = std::min(head_end_, Clock::now() + silence_);
-      if (!is_ready(POLLIN, end)) {
-        late_ = head_end_ != Clock::time_point::max();
-        return -1;
-      }
+      if (!is_ready(POLLIN, std::min(end_, Clock::now() + silence_)))
+        return refuse(408, "took too long to arrive");
       const ssize_t received = recv(socket_, buffer_.data(), buffer_.size(), 0);
       if (received <= 0) return received;
       first_ = 0;
       last_ = static_cast<size_t>(received);
     }
-    const size_t count = std::min(size, last_ - first_);
+    const size_t count = std::min({size, last_ - first_, static_cast<size_t>(unread_)});
     std::memcpy(to, buffer_.data() + first_, count);
     first_ += count;
-    unread_ -= std::min<uint64_t>(unread_, count);
+    unread_ -= count;
+    line_ = size > 1 || *to == '\n' ? 0 : line_ + 1;
+    if (line_ > kMostLine)
+      return refuse(in_head_ ? 431 : 400, fmt::format("has a line of more than {} bytes", kMostLine));
     return static_cast<ssize_t>(count);
   }
 
-  // Writes all. After a late head httplib's own answer would be that the request is malformed.
+  // Writes all.
   ssize_t write(const char* from, size_t size) override {
-    if (late_) return -1;
     for (size_t sent = 0; sent < size;) {
       if (!is_writable()) return -1;
       const ssize_t count = send(socket_, from + sent, size - sent, MSG_NOSIGNAL);
@@ -97,6 +106,16 @@ class Connection : public httplib::Stream {
   socket_t socket() const override { return socket_; }
 
  private:
+  void begin(bool head, uint64_t most, std::chrono::seconds time) {
+    in_head_ = head;
+    unread_ = most_ = most;
+    end_ = Clock::now() + time;
+    line_ = 0;
+  }
+  ssize_t refuse(int status, const std::string& why) {
+    refusal_ = problem(status, fmt::format("the {} {}", in_head_ ? "head of the request" : "body", why));
+    return -1;
+  }
   bool is_ready(short events, Clock::time_point end) const {
     while (true) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -108,12 +127,46 @@ class Connection : public httplib::Stream {
 
   const socket_t socket_;
   const std::chrono::seconds silence_;
-  Clock::time_point head_end_ = Clock::time_point::max();  // the latest: no head is being read
-  uint64_t unread_ = 0;                                    // bytes of the request
-  bool late_ = false;
-  std::array<char, 4096> buffer_;  // httplib reads the head byte by byte
-  size_t first_ = 0, last_ = 0;    // of the bytes in the buffer
+  bool in_head_ = true;             // not in the body
+  uint64_t most_ = 0, unread_ = 0;  // bytes that the head or the body may have, and may still have
+  uint64_t line_ = 0;               // bytes that were read one by one since the last end of a line
+  Clock::time_point end_;           // of the time for the head or the body
+  std::optional<Answer> refusal_;   // why reading ended
+  std::array<char, 4096> buffer_;   // httplib reads the head byte by byte
+  size_t first_ = 0, last_ = 0;     // of the bytes in the buffer
 };
+
+namespace {
+
+thread_local Connection* served = nullptr;  // by this thread
+
+}  // namespace
+
+std::optional<uint64_t> body_bytes(const httplib::Request& request) {
+  const size_t lengths = request.get_header_value_count("Content-Length");
+  if (request.has_header("Transfer-Encoding")) {
+    const bool chunks = strcasecmp(request.get_header_value("Transfer-Encoding").c_str(), "chunked") == 0;
+    return chunks && lengths == 0 ? std::optional(kChunked) : std::nullopt;
+  }
+  if (lengths == 0) return 0;
+  const std::string text = request.get_header_value("Content-Length");
+  for (size_t i = 1; i < lengths; ++i)
+    if (request.get_header_value("Content-Length", i) != text) return std::nullopt;
+  uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(bytes) : std::nullopt;
+}
+
+HttpServer::HttpServer() {
+  set_post_routing_handler([](const httplib::Request&, httplib::Response& response) {
+    if (!served->has_unread()) return;
+    response.headers.erase("Keep-Alive");
+    response.headers.erase("Connection");
+    response.set_header("Connection", "close");
+  });
+}
+
+std::optional<Answer> HttpServer::refusal() { return served->refusal(); }
 
 void HttpServer::wind_down() {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -128,7 +181,9 @@ bool HttpServer::process_and_close_socket(socket_t socket) {
     return !winding_down_;
   }();
   Connection connection(socket, std::chrono::seconds(read_timeout_sec_));
+  served = &connection;
   serve(connection);
+  served = nullptr;
   close(socket);
   if (counted) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -145,11 +200,10 @@ void HttpServer::serve(Connection& connection) {
     const bool last = left == 1 || winding_down_;
     bool closes = false;
     const bool answered = process_request(connection, last, closes, [&](const httplib::Request& request) {
-      connection.begin_body(request.has_header("Transfer-Encoding")
-                                ? std::numeric_limits<uint64_t>::max()
-                                : request.get_header_value<uint64_t>("Content-Length"));
+      // Chunks have sizes and ends beside what they carry.
+      connection.begin_body(std::min(body_bytes(request).value_or(kChunked), 2 * payload_max_length_));
     });
-    if (connection.late()) connection.refuse_late();
+    if (!answered && connection.refusal()) connection.send_refusal();
     if (connection.has_unread()) connection.drain();
     if (!answered || last || closes || connection.has_unread()) return;
   }

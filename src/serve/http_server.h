@@ -1,5 +1,5 @@
-// httplib's server with two things that it lacks: a limit on the time that the head of a request takes, and
-// an end at which everybody who has connected gets an answer.
+// httplib's server with what it lacks: limits on the time and the memory that reading a request takes, and an
+// end at which everybody who has connected gets an answer.
 //
 //   HttpServer server;
 //   server.Get("/", …);
@@ -15,6 +15,9 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
+
+#include "serve/service.h"
 
 namespace poem {
 
@@ -22,10 +25,16 @@ class Connection;
 
 class HttpServer : public httplib::Server {
  public:
+  HttpServer();
+
   // From now on a connection ends after its next answer. Returns when all connections that were open have
   // ended; until then new ones are accepted.
   void wind_down();
   bool winding_down() const { return winding_down_; }
+
+  // For handlers, about the request that they answer: why no more of it was read. Empty if all was, or if the
+  // client hung up.
+  static std::optional<Answer> refusal();
 
  private:
   bool process_and_close_socket(socket_t socket) override;  // httplib calls it in a thread of its pool
@@ -36,5 +45,9 @@ class HttpServer : public httplib::Server {
   std::condition_variable ended_;
   int64_t open_ = 0;  // connections that began before winding down
 };
+
+// What the head says about the length of the body: the largest number if the body comes in chunks. Empty if
+// the head does not say it in one way that can be read.
+std::optional<uint64_t> body_bytes(const httplib::Request& request);
 
 }  // namespace poem

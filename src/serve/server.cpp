@@ -58,32 +58,22 @@ void send(const Answer& answer, Response& response) {
 
 Answer too_large(int64_t most) { return problem(413, fmt::format("the body is larger than {} bytes", most)); }
 
-// Counts what arrives, unpacked, and the time that all of it takes: httplib waits for every read anew.
+// Counts what arrives, unpacked.
 class BodyLimit {
  public:
-  explicit BodyLimit(const ServerOptions& options)
-      : most_(options.body_bytes), silence_(options.timeout), end_(Clock::now() + kReads * silence_) {}
+  explicit BodyLimit(int64_t most) : most_(most) {}
   bool take(size_t bytes) {  // false: stop reading
     taken_ += static_cast<int64_t>(bytes);
-    heard_ = Clock::now();
-    return taken_ <= most_ && heard_ < end_;
+    return taken_ <= most_;
   }
   // What to answer if reading stopped; empty if the body is malformed, to which httplib gives a status.
   std::optional<Answer> refusal() const {
-    if (taken_ > most_) return too_large(most_);
-    if (Clock::now() >= std::min(end_, heard_ + silence_))
-      return problem(408, "the body took too long to arrive");
-    return std::nullopt;
+    return taken_ > most_ ? std::optional(too_large(most_)) : HttpServer::refusal();
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr int kReads = 6;  // times the timeout of one read, for a whole body
   const int64_t most_;
-  const std::chrono::seconds silence_;
-  const Clock::time_point end_;
   int64_t taken_ = 0;
-  Clock::time_point heard_ = Clock::now();
 };
 
 // The files of a form, in the order in which they were sent. Empty if reading stopped.
@@ -100,33 +90,38 @@ std::optional<std::vector<Upload>> read_form(const httplib::ContentReader& reade
         if (file) uploads.back().bytes.append(data, length);
         return limit.take(length);
       });
-  return read ? std::optional(uploads) : std::nullopt;
+  return read ? std::optional(std::move(uploads)) : std::nullopt;
 }
 
-std::optional<std::string> read_body(const httplib::ContentReader& reader, BodyLimit& limit) {
+std::optional<std::string> read_body(const httplib::ContentReader& reader, BodyLimit& limit, uint64_t size) {
   std::string body;
+  body.reserve(size);
   const bool read = reader([&](const char* data, size_t length) {
     body.append(data, length);
     return limit.take(length);
   });
-  return read ? std::optional(body) : std::nullopt;
+  return read ? std::optional(std::move(body)) : std::nullopt;
 }
 
 // Empty if the body is malformed and httplib has set the status.
 std::optional<Answer> predict(Service& service, const Request& request, const httplib::ContentReader& reader,
                               const ServerOptions& options) {
-  BodyLimit limit(options);
+  const Answer empty =
+      problem(400, "the body is empty; send the bytes of an image, a form with files, or JSON");
+  if (body_bytes(request) == 0) return empty;
+  BodyLimit limit(options.body_bytes);
   if (request.is_multipart_form_data()) {
     const auto uploads = read_form(reader, limit);
     return uploads ? std::optional(service.predict(*uploads)) : limit.refusal();
   }
-  const auto body = read_body(reader, limit);
+  auto body = read_body(reader, limit, request.get_header_value<uint64_t>("Content-Length"));
   if (!body) return limit.refusal();
   if (lower_case(request.get_header_value("Content-Type")).rfind(kJson, 0) == 0)
     return service.predict_json(*body);
-  if (body->empty())
-    return problem(400, "the body is empty; send the bytes of an image, a form with files, or JSON");
-  return service.predict({{"image", *body}});
+  if (body->empty()) return empty;
+  std::vector<Upload> one(1);
+  one[0] = {"image", std::move(*body)};
+  return service.predict(one);
 }
 
 // Answers what can be refused before its body is read. False: it is for the handlers.
@@ -149,9 +144,24 @@ bool refuse(const Request& request, Response& response, const ServerOptions& opt
     return with(
         problem(405, fmt::format("{} takes {}, not {}", request.path, methods->second, request.method)));
   }
-  if (request.get_header_value<uint64_t>("Content-Length") > static_cast<uint64_t>(options.body_bytes))
+  const std::optional<uint64_t> bytes = body_bytes(request);
+  if (!bytes)
+    return with(problem(400, "Content-Length and Transfer-Encoding do not say how long the body is"));
+  if (!request.has_header("Transfer-Encoding") && *bytes > static_cast<uint64_t>(options.body_bytes))
     return with(too_large(options.body_bytes));
+  // httplib keeps what follows a form, however much a few bytes unpack to.
+  if (request.is_multipart_form_data() && request.has_header("Content-Encoding"))
+    return with(problem(415, "a form cannot be compressed; send it without Content-Encoding"));
   return false;
+}
+
+// What httplib refuses by itself.
+Answer explain(const Request& request, int status) {
+  if (status == 400 && request.path.empty())
+    return problem(400, "the first line is not that of an HTTP/1.1 request; does the client speak TLS?");
+  if (status == 400) return problem(400, "the body is cut short, or is not what the headers say");
+  if (status == 416) return problem(416, "the header Range cannot be understood");
+  return problem(status, fmt::format("the request was refused with status {}", status));
 }
 
 }  // namespace
@@ -168,6 +178,7 @@ Server::Server(Service& service, const ServerOptions& options)
   server.new_task_queue = [n = options.connections] { return new httplib::ThreadPool(n); };
   server.set_read_timeout(options.timeout);
   server.set_write_timeout(options.timeout);
+  server.set_payload_max_length(options.body_bytes);
   server.set_tcp_nodelay(true);  // an answer is two writes: the second must not wait for an acknowledgement
   // httplib's own choice would let two services listen at one port.
   server.set_socket_options([this](socket_t socket) {
@@ -201,11 +212,9 @@ Server::Server(Service& service, const ServerOptions& options)
     service_.metrics().add_request(kMethods.count(request.path) > 0 ? request.path : "other",
                                    response.status);
   });
-  // What httplib refuses by itself: malformed requests, heads that are too large.
-  server.set_error_handler([](const Request&, Response& response) {
+  server.set_error_handler([](const Request& request, Response& response) {
     if (response.body.empty())
-      send(problem(response.status, fmt::format("the request was refused with status {}", response.status)),
-           response);
+      send(HttpServer::refusal().value_or(explain(request, response.status)), response);
   });
   server.set_exception_handler([](const Request&, Response& response, std::exception_ptr thrown) {
     try {

@@ -9,12 +9,13 @@
 #include <set>
 #include <thread>
 
-#include "core/base64.h"
+#include "core/checksum.h"
 #include "core/json_text.h"
 #include "detect/threshold.h"
 #include "poem/error.h"
 #include "poem/read.h"
 #include "poem/version.h"
+#include "serve/json_uploads.h"
 
 namespace poem {
 namespace {
@@ -38,6 +39,13 @@ std::vector<double> score_buckets(const Detector& detector) {
   return {bounds.begin(), bounds.end()};
 }
 
+// The first digits of the file's SHA-256, which tell its scores in the metrics from those of another
+// detector.
+std::string short_checksum(const std::string& path) {
+  constexpr size_t kAlgorithm = 7, kDigits = 12;  // "sha256:"
+  return checksum(path, "sha256").value_or("sha256:").substr(kAlgorithm, kDigits);
+}
+
 struct Histogram {
   double low = 0, high = 0;
   std::vector<int64_t> counts;
@@ -57,6 +65,10 @@ Histogram histogram(const std::vector<float>& ascending) {
 
 Answer problem(int status, const std::string& text) { return {status, to_text(json{{"error", text}})}; }
 
+Answer too_many_images(int64_t most) {
+  return problem(413, fmt::format("the request has more than the {} images that one may have", most));
+}
+
 Service::Service(std::string path, at::Device device, const Batcher::Limits& limits)
     : path_(std::move(path)),
       device_(device),
@@ -64,7 +76,7 @@ Service::Service(std::string path, at::Device device, const Batcher::Limits& lim
       most_images_(limits.queue),
       free_decoders_(std::max(1U, std::thread::hardware_concurrency())),
       batcher_(limits) {
-  metrics_.set_score_buckets(score_buckets(*detector_));
+  metrics_.set_detector(short_checksum(path_), score_buckets(*detector_));
 }
 
 std::shared_ptr<const Detector> Service::load() const {
@@ -79,9 +91,10 @@ std::shared_ptr<const Detector> Service::load() const {
 
 void Service::reload() {
   std::shared_ptr<const Detector> detector = load();
+  const std::string name = short_checksum(path_);
   const std::lock_guard<std::mutex> lock(mutex_);
   detector_ = std::move(detector);
-  metrics_.set_score_buckets(score_buckets(*detector_));
+  metrics_.set_detector(name, score_buckets(*detector_));
 }
 
 std::shared_ptr<const Detector> Service::current() const {
@@ -113,6 +126,7 @@ at::Tensor Service::decode(const Upload& upload, const Detector& detector) {
 json Service::result(const Detector& detector, const Verdict& verdict) {
   metrics_.add_verdict(verdict.known ? "known" : verdict.unsure ? "unsure" : "unknown", verdict.score);
   json result = {{"verdict", detector.word(verdict)},
+                 {"known", verdict.unsure ? json(nullptr) : json(verdict.known)},
                  {"score", number(verdict.score)},
                  {"threshold", *detector.threshold},
                  {"probability", number(verdict.probability)},
@@ -123,9 +137,7 @@ json Service::result(const Detector& detector, const Verdict& verdict) {
 
 Answer Service::predict(const std::vector<Upload>& uploads) {
   if (uploads.empty()) return problem(400, "there is no image in the request");
-  if (static_cast<int64_t>(uploads.size()) > most_images_)
-    return problem(413, fmt::format("{} images are more than the {} that one request may have",
-                                    uploads.size(), most_images_));
+  if (static_cast<int64_t>(uploads.size()) > most_images_) return too_many_images(most_images_);
   const std::shared_ptr<const Detector> detector = current();
   std::vector<json> results;
   std::vector<at::Tensor> images;
@@ -151,26 +163,9 @@ Answer Service::predict(const std::vector<Upload>& uploads) {
 }
 
 Answer Service::predict_json(const std::string& body) {
-  const char* kForm = R"(the body must be {"images": [{"name": "photo.jpg", "data": "base64 of the file"}]})";
-  const json document = json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object() || document.size() != 1 || !document.contains("images") ||
-      !document["images"].is_array())
-    return problem(400, kForm);
-  std::vector<Upload> uploads;
-  for (const json& image : document["images"]) {
-    if (!image.is_object() || !image.contains("data") || !image["data"].is_string())
-      return problem(400, kForm);
-    for (const auto& [field, value] : image.items()) {
-      if (field != "name" && field != "data")
-        return problem(400, fmt::format("unknown field '{}': {}", field, kForm));
-    }
-    if (image.contains("name") && !image["name"].is_string()) return problem(400, "'name' is not a text");
-    const std::string name = image.value("name", fmt::format("image {}", uploads.size()));
-    auto bytes = from_base64(image["data"].get<std::string>());
-    if (!bytes) return problem(400, fmt::format("{}: 'data' is not base64", name));
-    uploads.push_back({name, std::move(*bytes)});
-  }
-  return predict(uploads);
+  const auto read = read_json_uploads(body, most_images_);
+  if (const auto* refusal = std::get_if<Answer>(&read)) return *refusal;
+  return predict(std::get<std::vector<Upload>>(read));
 }
 
 std::string Service::model() const {
@@ -188,7 +183,8 @@ std::string Service::model() const {
 }
 
 std::string Service::metrics_text() const {
-  return metrics_.text({{"poem_queue_images", static_cast<double>(batcher_.waiting())}});
+  return metrics_.text(
+      {{"poem_queue_images", {"Images that wait to be judged.", static_cast<double>(batcher_.waiting())}}});
 }
 
 }  // namespace poem

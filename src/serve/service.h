@@ -3,7 +3,7 @@
 //   Service service("runs/mine/detector.safetensors", device, {});
 //   const Answer answer = service.predict({{"photo.jpg", bytes}});
 //   answer.status;   // 200
-//   answer.body;     // {"results": [{"name": "photo.jpg", "verdict": "cat", …}]}
+//   answer.body;     // {"results": [{"name": "photo.jpg", "verdict": "cat", "known": true, …}]}
 //
 // All calls may come from any number of threads.
 #pragma once
@@ -71,5 +71,6 @@ class Service {
 };
 
 Answer problem(int status, const std::string& text);  // {"error": text}
+Answer too_many_images(int64_t most);                 // of one request
 
 }  // namespace poem

@@ -44,6 +44,33 @@ def paste(browser, path):
                 path.name, base64.b64encode(path.read_bytes()).decode())
 
 
+def check_kinds(browser):
+    """A class may have the name "unknown"; and pictures that were drawn are not kept a second time."""
+    for known, kind in ((True, "known"), (False, "unknown"), (None, "unsure")):
+        shows = browser.run("""show({name: 'a', verdict: 'unknown', known: arguments[0], predicted: null, score: 1, p_value: null},
+                                     new File(['a'], 'a'));
+                               return document.querySelector('.verdict').className""", known)
+        check(shows == f"verdict {kind}", f"{known}: {shows}")
+        browser.run("document.querySelector('article').remove()")
+    kept = browser.driver.execute_async_script("""
+        const done = arguments[0], pictures = [...document.querySelectorAll('article img')];
+        Promise.all(pictures.map((picture) => fetch(picture.src).then(() => 1, () => 0))).then((kept) => done(kept.join('')))""")
+    check(set(kept) == {"0"}, f"kept pictures: {kept}")
+
+
+def check_failures(browser, url, service, image):
+    """The service ends while the page is open."""
+    browser.driver.get(url)
+    WebDriverWait(browser.driver, 30).until(lambda _: "8 classes" in browser.driver.page_source)
+    service.terminate()
+    service.wait(20)
+    browser.driver.find_element(By.ID, "files").send_keys(str(image))
+    said = "return document.querySelector('#results .error')?.textContent ?? ''"
+    WebDriverWait(browser.driver, 30).until(lambda _: "cannot be reached" in browser.run(said))
+    browser.run("model = null; return loadModel()")
+    check("cannot be reached" in browser.run("return at('about').textContent"), "loading fails in silence")
+
+
 def check_page(browser, url, folder):
     images = sorted((folder / "photos/test").rglob("*.png"))[:3]
     browser.driver.get(url)
@@ -62,6 +89,7 @@ def check_page(browser, url, folder):
     refused = [text for text in browser.complaints() if "422" not in text]  # the browser tells of the bad image, too
     check(not refused, f"the console says {refused}")
     check(all(asked.startswith((url, "blob:", "data:")) for asked in browser.requests()), "the page asks elsewhere")
+    check_kinds(browser)
     for width, dark in ((1200, False), (1200, True), (360, False)):
         browser.look(width, dark=dark)
         check(not browser.axe(), f"axe at {width}: {browser.axe()}")
@@ -95,6 +123,8 @@ def main(program):
             finally:
                 service.terminate()
                 check(service.wait(20) == 0, "the service did not end well")
+        service, url = start(program, folder / "run")
+        check_failures(browser, url, service, next((folder / "photos/ood").rglob("*.png")))
 
 
 if __name__ == "__main__":

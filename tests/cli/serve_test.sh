@@ -22,7 +22,7 @@ start() { # start ARGUMENTS...: sets $server and $url
 
 start --max-body 1 --max-queue 8
 cat >client.py <<'PYTHON'
-import base64, concurrent.futures, csv, gzip, http.client, json, os, re, signal, socket, struct, sys, time
+import base64, concurrent.futures, csv, gzip, hashlib, http.client, json, os, re, signal, socket, struct, sys, time
 import urllib.error, urllib.request
 url, mode = sys.argv[1:3]
 host, port = re.match("http://(.*):(.*)/", url).groups()
@@ -69,6 +69,23 @@ def rest(s, text):
     return head + body
 
 
+def raw(*lines, body=b""):
+    """The whole answer to a head with these lines."""
+    with socket.create_connection((host, int(port)), timeout=20) as s:
+        try:
+            s.sendall(b"\r\n".join(lines) + b"\r\n\r\n" + body)
+        except ConnectionError:
+            pass  # refused before it arrived
+        return rest(s, b"")
+
+
+def raw_problem(status, words, *lines, body=b""):
+    """Such a request is refused, and the connection ends."""
+    text = raw(*lines, body=body)
+    assert int(text.split()[1]) == status and words in text, text[:500]
+    assert b"Connection: close" in text and b"Keep-Alive" not in text, text[:500]
+
+
 first, second = (open(f"photos/{i}.png", "rb").read() for i in (1, 2))
 if mode == "answers":
     # The same verdicts as poem predict, in every form of request.
@@ -110,12 +127,12 @@ if mode == "answers":
     problem(400, "no image", body=b'{"images": []}', kind="application/json")
     problem(400, "no image", body=b'--X\r\nContent-Disposition: form-data; name="a"\r\n\r\ntext\r\n--X--\r\n',
             kind="multipart/form-data; boundary=X")
-    problem(400, "status 400", body=form((b"f", b"a.png", first))[0][:-20], kind="multipart/form-data; boundary=X")
+    problem(400, "cut short", body=form((b"f", b"a.png", first))[0][:-20], kind="multipart/form-data; boundary=X")
     problem(400, "not base64", body=b'{"images": [{"data": "*"}]}', kind="application/json")
     problem(400, "unknown field 'date'", body=b'{"images": [{"data": "", "date": 1}]}', kind="application/json")
     problem(413, "1048576", body=bytes(2 << 20))
     many, kind = form(*[(b"f", b"x.png", first)] * 9)
-    problem(413, "9 images", body=many, kind=kind)
+    problem(413, "more than the 8 images", body=many, kind=kind)
     for body in (gzip.compress(bytes(2 << 20)), b"100000\r\n" + bytes(1 << 20) + b"\r\n" + b"100000\r\n" + bytes(1 << 20) + b"\r\n0\r\n\r\n"):
         packed = body[:2] == b"\x1f\x8b"  # else in chunks, without a length
         with socket.create_connection((host, int(port))) as s:
@@ -128,12 +145,28 @@ if mode == "answers":
     assert problem(405, "/healthz", path="healthz")["Allow"] == "GET, HEAD"
     bomb = first[:16] + struct.pack(">II", 60000, 60000) + first[24:]  # a header that claims 3.6 thousand million pixels
     assert "error" in results(bomb, status=422)[0]
-    with socket.create_connection((host, int(port))) as s:  # TLS to a port without it
-        s.sendall(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n")
-        assert s.recv(100).split()[1] == b"400"
-    with socket.create_connection((host, int(port))) as s:  # a huge header
-        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 100000 + b"\r\n\r\n")
-        assert s.recv(100).split()[1][:1] == b"4"
+    raw_problem(400, b"TLS", b"\x16\x03\x01\x02\x00\x01\x00")
+    # Heads, and what is between the parts of a body, have limits too.
+    get, post, chunked = b"GET /healthz HTTP/1.1", b"POST /v1/predict HTTP/1.1", b"Transfer-Encoding: chunked"
+    raw_problem(431, b"8192", get, b"X: " + b"y" * 9000)
+    raw_problem(431, b"8192", b"GET /" + b"y" * 9000)
+    raw_problem(431, b"65536", get, *[b"a: b"] * 50000)
+    raw_problem(400, b"8192", post, chunked, body=b"1;" + b"y" * 100000)
+    begun = b'--X\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\nabc\r\n--X'
+    filling = (b"%x\r\n" % (1 << 20) + bytes(1 << 20) + b"\r\n") * 3
+    raw_problem(413, b"larger", post, b"Content-Type: multipart/form-data; boundary=X", chunked,
+                body=b"%x\r\n%s\r\n" % (len(begun), begun) + filling)
+    packed = gzip.compress(begun + bytes(3 << 20))
+    raw_problem(415, b"compressed", post, b"Content-Type: multipart/form-data; boundary=X", b"Content-Encoding: gzip",
+                b"Content-Length: %d" % len(packed), body=packed)
+    # The length of the body.
+    start = time.monotonic()
+    assert b"the body is empty" in raw(post) and time.monotonic() - start < 5
+    for lengths in ([b"Content-Length: abc"], [b"Content-Length: -1"], [b"Content-Length: 3x"], [b"Content-Length: " + b"9" * 30],
+                    [b"Content-Length: 3", b"Content-Length: 5"], [b"Content-Length: 3", chunked], [b"Transfer-Encoding: foo"]):
+        raw_problem(400, b"how long the body is", post, *lengths, body=b"abc")
+    raw_problem(413, b"larger", post, b"Content-Length: 9999999", body=b"abc")
+    assert b"Keep-Alive" in raw(post, b"Content-Length: 3", b"Content-Length: 3", body=b"abc")
     assert ask("healthz")[0] == 200
 
     # More images than the queue takes: some requests are told to come again, all others are answered.
@@ -146,10 +179,16 @@ if mode == "answers":
     assert 200 in statuses
     metrics = ask("metrics")[2].decode()
     known = {m[0]: float(m[1]) for m in re.findall(r"^(\S+) (\S+)$", metrics, re.M)}
-    assert known['poem_requests_total{path="/v1/predict",status="413"}'] == 4
-    assert known['poem_images_total{verdict="unreadable"}'] == 8
+    assert known['poem_requests_total{path="/v1/predict",status="413"}'] == 6
+    assert known['poem_images_total{verdict="unreadable"}'] == 9
     assert sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k) == 11 + 8 * statuses.count(200)
     assert 0 <= known["poem_unknown_share"] <= 1
+    digits = hashlib.sha256(open("run/detector.safetensors", "rb").read()).hexdigest()[:12]
+    judged = sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k)
+    assert known['poem_score_count{detector="%s"}' % digits] == judged
+elif mode == "series":  # the scores are counted in one series, under the name of the detector
+    names = set(re.findall(r'^poem_score\S*detector="(\w+)"', ask("metrics")[2].decode(), re.M))
+    assert names == {hashlib.sha256(open("run/detector.safetensors", "rb").read()).hexdigest()[:12]}, names
 elif mode == "stream":  # asks without a pause until the file `stop` is there; no request may fail
     count = 0
     while not os.path.exists("stop") or count < 6:
@@ -219,6 +258,12 @@ cp kept run/detector.safetensors
 touch stop
 wait $stream || fail "a request failed while the detector was loaded again"
 expect_words "$logs/serve-err" "loaded the detector again" "the detector before it goes on"
+python3 client.py "$url" series || fail "the same detector begins a new series"
+expect_ok calibrate run --id world:test:40 --out run/new.safetensors
+mv run/new.safetensors run/detector.safetensors
+kill -HUP $server
+sleep 0.5
+python3 client.py "$url" series || fail "another detector goes on with the series"
 python3 client.py "$url" stop $server || fail "stop: $(cat "$logs/serve-err")"
 wait $server || fail "SIGTERM: $(cat "$logs/serve-err")"
 
