@@ -127,6 +127,14 @@ TEST(TrainingData, AClassThatTheSourceHasNoImageOfIsNamed) {
       << log.text();
 }
 
+TEST(TrainingData, OneClassIsNotEnough) {
+  const TemporaryFolder folder;
+  for (const int64_t label : {0, 1, 7}) {
+    const Config config = images_with(folder, {label, label, label}, 0);
+    expect_error([&] { load_training_data(config); }, {config.data.train, "one class only", "two classes"});
+  }
+}
+
 // 300 GB that nobody has to read, nor to have room for.
 TEST(TrainingData, MissingLabelsAreFoundBeforePixelsAreRead) {
   const TemporaryFolder folder;
