@@ -68,6 +68,23 @@ TEST(OutlierSources, OneFolderNamedInTwoWaysIsTheSame) {
   check_outlier_sources(config);
 }
 
+// Image i of a world depends on set, seed and i alone: a smaller count is a prefix.
+TEST(OutlierSources, OneWorldNamedInTwoWaysIsTheSame) {
+  const auto refused = [](const std::string& first, const std::string& second) {
+    expect_error(
+        [&] {
+          check_outlier_sources(config_of({first, second}));
+        },
+        {"data.outliers", "names " + second + " twice: " + first + " has the same images"});
+  };
+  refused("world:outliers:300", "world:outliers:300:0");
+  refused("world:outliers", "world:outliers:20000");
+  refused("world:outliers:300", "world:outliers:400");
+  refused("world2d:outliers:30:2", "world2d:outliers:40:2");
+  for (const char* other : {"world:outliers:300:1", "world:procedural:300", "world2d:outliers:300"})
+    check_outlier_sources(config_of({"world:outliers:300", other}));
+}
+
 TEST(OutlierSources, AShareIsForOutliersOnly) {
   expect_error([] { read_images("world:train:40#share=0.5"); }, {"#share is only for data.outliers"});
   expect_error([] { check_source("world:train:40#count=9#share=0.5"); },

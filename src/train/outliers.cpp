@@ -38,10 +38,7 @@ std::vector<std::optional<double>> shares_of(const std::vector<SharedSource>& so
 }
 
 bool same(const Source& a, const Source& b) {
-  const auto path = [](const Source& source) {  // "photos" and "photos/" are one folder
-    return (std::filesystem::path(source.place) / "").lexically_normal();
-  };
-  return path(a) == path(b) && a.exclude == b.exclude && a.per_class == b.per_class && a.count == b.count &&
+  return same_place(a, b) && a.exclude == b.exclude && a.per_class == b.per_class && a.count == b.count &&
          a.seed == b.seed;
 }
 
@@ -49,8 +46,11 @@ void check_different(const std::vector<SharedSource>& sources, const std::string
   std::vector<Source> seen;
   for (const SharedSource& source : sources) {
     const Source next = parse_source(source.text, folder);
-    if (std::any_of(seen.begin(), seen.end(), [&](const Source& other) { return same(other, next); }))
-      throw Error(kKey, fmt::format("names {} twice", source.text), "keep one");
+    const auto twin =
+        std::find_if(seen.begin(), seen.end(), [&](const Source& other) { return same(other, next); });
+    if (twin != seen.end())
+      throw Error(kKey, fmt::format("names {} twice: {} has the same images", next.text, twin->text),
+                  "keep one");
     seen.push_back(next);
   }
 }
@@ -149,6 +149,17 @@ void tell_parts(const Mixture& outliers) {
 }
 
 }  // namespace
+
+bool same_place(const Source& a, const Source& b) {
+  if (is_drawn(a.place) && is_drawn(b.place)) {
+    const WorldSource first = parse_world(a.place), second = parse_world(b.place);
+    return first.flat == second.flat && first.set == second.set && first.seed == second.seed;
+  }
+  const auto path = [](const Source& source) {
+    return (std::filesystem::path(source.place) / "").lexically_normal();
+  };
+  return path(a) == path(b);
+}
 
 void check_outlier_sources(const Config& config) {
   const std::vector<SharedSource> sources = sources_of(config);
