@@ -43,6 +43,9 @@ struct ReadOptions {
   std::function<void(const Error& problem)> on_bad = {};
   // For visit_images() without `size`: images may differ in size. Those of one block have the same.
   bool any_size = false;
+  // With an even `size`: image files whose shorter side is below it are read at half of it, and each pixel is
+  // repeated 2×2, so that nothing is invented.
+  bool repeat_small = false;
 };
 
 ImageSet read_images(const std::string& source, const ReadOptions& options = {});
