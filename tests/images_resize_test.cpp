@@ -76,6 +76,38 @@ TEST(Fit, GrowsBilinearly) {
     }
 }
 
+// Pixel (y, x) of the half is pixels 2y, 2y + 1 by 2x, 2x + 1, which the mean of areas takes back.
+TEST(Fit, RepeatsWhatIsSmaller) {
+  for (const auto& [height, width] :
+       {std::pair<int64_t, int64_t>{8, 8}, {8, 11}, {5, 5}, {15, 30}, {13, 16}}) {
+    SCOPED_TRACE(height);
+    const at::Tensor images = random_bytes({2, 3, height, width}, 9);
+    const at::Tensor fitted = fit_or_repeat(images, 16).contiguous(), half = fit(images, 8);
+    ASSERT_EQ(fitted.sizes(), at::IntArrayRef({2, 3, 16, 16}));
+    for (int64_t dy = 0; dy < 2; ++dy)
+      for (int64_t dx = 0; dx < 2; ++dx)
+        EXPECT_TRUE(fitted.slice(2, dy, 16, 2).slice(3, dx, 16, 2).equal(half));
+    EXPECT_TRUE(fit(fitted, 8).equal(half));
+  }
+  const at::Tensor large = random_bytes({1, 3, 16, 20}, 9);
+  EXPECT_TRUE(fit_or_repeat(large, 16).equal(fit(large, 16)));
+}
+
+// A single byte that differs shows.
+TEST(IsRepeated, SaysWhetherAllBlocksAreFlat) {
+  const at::Tensor image =
+      random_bytes({2, 3, 4}, 3).repeat_interleave(2, 1).repeat_interleave(2, 2).contiguous();
+  auto* pixels = image.data_ptr<uint8_t>();
+  EXPECT_TRUE(is_repeated(pixels, 2, 6, 8));
+  for (int64_t i = 0; i < image.numel(); ++i) {
+    ++pixels[i];
+    EXPECT_FALSE(is_repeated(pixels, 2, 6, 8)) << i;
+    --pixels[i];
+  }
+  const at::Tensor flat = at::zeros({1, 3, 4}, at::kByte);
+  EXPECT_FALSE(is_repeated(flat.data_ptr<uint8_t>(), 1, 3, 4));  // three rows are not blocks
+}
+
 TEST(Fit, KeepsConstantImagesAtEverySize) {
   for (const int value : {0, 1, 254, 255})
     for (int64_t size = 1; size < 12; ++size)

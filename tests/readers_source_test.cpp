@@ -207,6 +207,8 @@ TEST(CheckSource, FindsWhatReadingWouldWithoutReading) {
            {"a.npy#exclude=missing.txt", "missing.txt: there is no such file"},
            {"a.npy#cont=3", "nearest is 'count'"},
            {"list.txt", "unknown format"},
+           {"world::300", "world::300: names no set (write world:SET"},
+           {"world2d:", "world2d:: names no set (write world2d:SET"},
            {"world:trian", "no such set"},
            {"world:train:0", "at least 1"},
            {"world2d:digits", "no such set"}})

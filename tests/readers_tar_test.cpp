@@ -62,9 +62,10 @@ TEST_F(Tars, GiveTheImagesThatReadingAllGives) {
   folder.put("a-0.tar", tar_of(samples(0, 30)));
   folder.put("a-1.tar", tar_of(samples(30, 1), /*gnu=*/true));
   folder.put("a-2.tar", tar_of(samples(31, 19), /*gnu=*/true));
-  for (const int64_t size : {0, 4}) {
+  for (const int64_t size : {0, 4, 10}) {
     ReadOptions options;
     options.size = size;
+    options.repeat_small = size > 8;
     const ImageSet all = read_images(folder / "a-{0..2}.tar", options);
     ASSERT_EQ(all.size(), 50);
     const auto lazy = open_tars(folder / "a-{0..2}.tar", options);

@@ -87,6 +87,15 @@ TEST_F(StudyFile, ScoresAndTestSetsShareANetwork) {
   EXPECT_EQ(names.size(), p.networks.size());
 }
 
+// With them the score decides on what is trained.
+TEST_F(StudyFile, MinersThatRankByTheScoreShareNoNetwork) {
+  for (const std::string miner : {"greedy", "dos", "random"}) {
+    const StudyPlan p = plan("seeds: [0]\nset: {objective.name: outlier_class, mining.miner: " + miner +
+                             "}\nmethods: [{name: A, score: reject}, {name: B, score: energy}]");
+    EXPECT_EQ(p.networks.size(), miner == "random" ? 1 : 2) << miner;
+  }
+}
+
 TEST_F(StudyFile, ANetworksNameFollowsFromItsConfigAlone) {
   const auto name = [&](const std::string& text) { return plan("seeds: [0]" + text).networks[0].name; };
   const std::string poem = "\nmethods: [{name: POEM}]";

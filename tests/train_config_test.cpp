@@ -125,6 +125,11 @@ TEST(Config, WhatDoesNotFitTogetherIsAnError) {
   expect(kLeast, {"outliers.filters=[area, lanzcos]"}, {"'lanzcos'", "nearest is 'lanczos'", "piece"});
   for (const std::string miner : {"greedy", "dos"})
     expect(kLeast, {"mining.miner=" + miner, "score=knn"}, {"mining.miner " + miner, "knn", "reject_energy"});
+  for (const char* idle : {"mining.skip=0.1", "mining.random=0.5", "mining.random=1"})
+    expect(kLeast, {"mining.miner=random", idle},
+           {"mining.skip and mining.random", "no effect", "leave them out"});
+  expect(kLeast, {"mining.random=1"},
+         {"mining.random is 1", "mining.miner thompson", "mining.miner: random"});
   const std::string few = "mining.candidates=0.2";
   expect(kLeast, {"mining.candidates=1.5"}, {"mining.candidates", "1.5", "0 … 1"});
   for (const std::string miner : {"random", "dos", "diverse"})
@@ -137,6 +142,8 @@ TEST(Config, WhatDoesNotFitTogetherIsAnError) {
   EXPECT_EQ(read_config(folder / "c.yaml", {few}).mining.candidates, 0.2);
   folder.put("c.yaml", "data: {train: t}\n");
   EXPECT_TRUE(read_config(folder / "c.yaml", {"mining.miner=none"}).data.outliers.empty());
+  read_config(folder / "c.yaml",
+              {"mining.miner=none", "mining.random=1", "mining.skip=0.1"});  // of any config
 }
 
 }  // namespace

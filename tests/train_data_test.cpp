@@ -127,6 +127,14 @@ TEST(TrainingData, AClassThatTheSourceHasNoImageOfIsNamed) {
       << log.text();
 }
 
+TEST(TrainingData, OneClassIsNotEnough) {
+  const TemporaryFolder folder;
+  for (const int64_t label : {0, 1, 7}) {
+    const Config config = images_with(folder, {label, label, label}, 0);
+    expect_error([&] { load_training_data(config); }, {config.data.train, "one class only", "two classes"});
+  }
+}
+
 // 300 GB that nobody has to read, nor to have room for.
 TEST(TrainingData, MissingLabelsAreFoundBeforePixelsAreRead) {
   const TemporaryFolder folder;
@@ -190,12 +198,11 @@ TEST(TrainingData, FiltersOfOutliers) {
     EXPECT_EQ(data.id_cut.filters, std::vector<Filter>{Filter::kArea});
     return log.text();
   };
-  const auto idle = [](const std::string& log) {
-    return log.find("outliers.filters has no effect") != std::string::npos;
-  };
+  const auto idle = [](const std::string& log) { return log.find("no effect") != std::string::npos; };
   EXPECT_FALSE(idle(logged(folder / "outliers.poem", {"lanczos", "piece"})));
   EXPECT_TRUE(idle(logged("world:outliers:20", {"lanczos", "piece"})));
-  EXPECT_FALSE(idle(logged("world:outliers:20", {"lanczos", "gaussian"})));
+  EXPECT_TRUE(idle(logged("world:outliers:20", {"lanczos", "gaussian"})));
+  EXPECT_FALSE(idle(logged("world:outliers:20", {"area", "gaussian"})));
   EXPECT_FALSE(idle(logged("world:outliers:20", {"area"})));
 }
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "core/npy.h"
+#include "encode_images.h"
 #include "expect_error.h"
 #include "log.h"
 #include "poem/read.h"
@@ -66,6 +68,23 @@ TEST(OutlierSources, OneFolderNamedInTwoWaysIsTheSame) {
   expect_error([&] { check_outlier_sources(config); }, {"names ./photos/ twice"});
   config.data.outliers = {"photos#count=5", "photos#count=5#seed=1"};  // two random parts
   check_outlier_sources(config);
+}
+
+// Image i of a world depends on set, seed and i alone: a smaller count is a prefix.
+TEST(OutlierSources, OneWorldNamedInTwoWaysIsTheSame) {
+  const auto refused = [](const std::string& first, const std::string& second) {
+    expect_error(
+        [&] {
+          check_outlier_sources(config_of({first, second}));
+        },
+        {"data.outliers", "names " + second + " twice: " + first + " has the same images"});
+  };
+  refused("world:outliers:300", "world:outliers:300:0");
+  refused("world:outliers", "world:outliers:20000");
+  refused("world:outliers:300", "world:outliers:400");
+  refused("world2d:outliers:30:2", "world2d:outliers:40:2");
+  for (const char* other : {"world:outliers:300:1", "world:procedural:300", "world2d:outliers:300"})
+    check_outlier_sources(config_of({"world:outliers:300", other}));
 }
 
 TEST(OutlierSources, AShareIsForOutliersOnly) {
@@ -132,13 +151,81 @@ TEST(Outliers, WarningsNameTheSourceThatTheyConcern) {
   config.outliers.fit = OutlierFit::kResize;
   config.outliers.filters = {"lanczos"};
   log = logged(config);
-  EXPECT_TRUE(has(log, folder / "small.poem: outliers.filters has no effect"));
-  EXPECT_FALSE(has(log, folder / "large.poem: outliers.filters has no effect"));
-  // Beside photos that are resized, a drawn world needs no warning.
+  EXPECT_TRUE(
+      has(log, folder / "small.poem: of outliers.filters lanczos has no effect, because no image is larger"));
+  EXPECT_FALSE(has(log, folder / "large.poem: of outliers.filters"));
+  // gaussian acts on every image, the others only on what becomes smaller: an array is read at data.size.
+  write_npy(folder / "array.npy", at::zeros({20, 64, 48, 3}, at::kByte));
+  config.data.outliers = {folder / "array.npy", folder / "large.poem"};
+  config.outliers.filters = {"piece", "area", "gaussian", "nearest"};
+  log = logged(config);
+  EXPECT_TRUE(has(log, folder / "array.npy: of outliers.filters nearest and piece have no effect")) << log;
+  EXPECT_FALSE(has(log, folder / "large.poem: of outliers.filters"));
+  // Beside other sources a drawn world needs no warning.
   config.data.outliers = {"world:outliers:50", folder / "large.poem"};
   EXPECT_FALSE(has(logged(config), "no effect"));
   config.data.outliers = {"world:outliers:50"};
   EXPECT_TRUE(has(logged(config), "no effect"));
+  config.data.outliers = {folder / "large.poem"};
+  config.outliers.fit = OutlierFit::kCrop;
+  EXPECT_TRUE(has(logged(config), "nearest and piece have no effect, because the outliers are not resized"));
+  config.outliers.filters = {"area", "gaussian"};
+  EXPECT_FALSE(has(logged(config), "no effect"));
+}
+
+// Crops of single files, in all ways in which the listed filters draw them, without moves.
+struct FilteredFiles {
+  TemporaryFolder folder;
+  std::string log;
+
+  // Of files of 3×side×side; the originals, and the crops by file.
+  std::vector<std::vector<at::Tensor>> crops(const std::vector<int64_t>& sides,
+                                             const std::vector<std::string>& filters) {
+    std::filesystem::remove_all(folder / "photos");
+    std::filesystem::create_directory(folder / "photos");
+    for (size_t i = 0; i < sides.size(); ++i)
+      folder.put("photos/" + std::to_string(i) + ".png",
+                 encode_png(random_bytes({sides[i], sides[i], 3}, i)));
+    Config config = config_of({folder / "photos"});
+    config.outliers.fit = OutlierFit::kResize;
+    config.outliers.filters = filters;
+    config.outliers.padding = 0;
+    config.outliers.flip = false;
+    const Log logged;
+    const TrainingData data = load_training_data(config);
+    log = logged.text();
+    std::vector<std::vector<at::Tensor>> crops(sides.size());
+    for (size_t i = 0; i < sides.size(); ++i) {
+      for (uint64_t seed = 0; seed < 40; ++seed) {
+        const Crop crop{static_cast<int64_t>(i), seed};
+        crops[i].push_back(cut(data.outliers, &crop, 1, data.outlier_cut));
+      }
+    }
+    return crops;
+  }
+  bool stays(size_t file, const std::vector<at::Tensor>& crops) const {
+    ReadOptions options;
+    options.size = 32;
+    const at::Tensor plain =
+        read_images(folder / ("photos/" + std::to_string(file) + ".png"), options).pixels;
+    return std::all_of(crops.begin(), crops.end(), [&](const at::Tensor& crop) { return crop.equal(plain); });
+  }
+};
+
+// A file of less than twice data.size has too few pixels to choose from: it becomes what it becomes as an ID
+// image. In one folder with larger ones, too.
+TEST(Outliers, FiltersActOnLargeFilesOnly) {
+  FilteredFiles files;
+  const std::vector<std::string> shrinking = {"area", "triangle", "bicubic", "lanczos", "nearest", "piece"};
+  const auto crops = files.crops({32, 64, 20, 48, 63, 100}, shrinking);
+  for (const size_t file : {0, 2, 3, 4}) EXPECT_TRUE(files.stays(file, crops[file])) << file;
+  for (const size_t file : {1, 5}) EXPECT_FALSE(files.stays(file, crops[file])) << file;
+  EXPECT_EQ(files.log.find("no effect"), std::string::npos) << files.log;
+  const auto small = files.crops({32, 20, 63}, shrinking);
+  for (size_t file = 0; file < 3; ++file) EXPECT_TRUE(files.stays(file, small[file])) << file;
+  EXPECT_NE(files.log.find("triangle, bicubic, lanczos, nearest and piece have no effect"), std::string::npos)
+      << files.log;
+  EXPECT_FALSE(files.stays(0, files.crops({32}, {"gaussian"})[0]));  // it blurs images of any size
 }
 
 // At most what all epochs' pools draw, and at most all images.

@@ -87,9 +87,8 @@ class Miner {
   // Whether an entry's rank follows from the entry alone, whatever else is in the pool. Several processes
   // then rank a part of the pool each; otherwise each of them ranks all of it.
   virtual bool ranks_alone(const MiningTask& /*task*/) const { return false; }
-  virtual bool uses_score() const {
-    return false;
-  }  // NetworkView::id_score, which the run's score must allow
+  // Whether it asks for NetworkView::id_score, which the run's score must allow.
+  virtual bool uses_score() const { return false; }
   virtual PoolScores score(const MiningTask& task) const = 0;
 };
 

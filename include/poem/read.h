@@ -6,7 +6,8 @@
 //
 // A source is one of these; the path and the content decide which:
 //   - a JPEG, PNG, WebP or BMP image; a folder of images; a .zip, .tar, .tar.gz or .tar.xz of images
-//   - CIFAR's .bin files or their folder, PNG sprites of CIFAR, TinyImages' .bin, SVHN's .mat
+//   - CIFAR's .bin files or their folder, PNG sprites of CIFAR, TinyImages' .bin, SVHN's .mat,
+//     MNIST's idx3-ubyte
 //   - .npy and .npz arrays, also folders of downsampled ImageNet's batches
 //   - packed files (.poem) and folders of them, which pack_images() writes; tars and packed files named
 //     with braces: pool-{000..127}.tar
@@ -43,6 +44,9 @@ struct ReadOptions {
   std::function<void(const Error& problem)> on_bad = {};
   // For visit_images() without `size`: images may differ in size. Those of one block have the same.
   bool any_size = false;
+  // With an even `size`: image files whose shorter side is below it are read at half of it, and each pixel is
+  // repeated 2×2, so that nothing is invented.
+  bool repeat_small = false;
 };
 
 ImageSet read_images(const std::string& source, const ReadOptions& options = {});

@@ -246,7 +246,9 @@ at::Tensor cut(const ImageSet& images, const Crop* crops, int64_t count, const A
         turn(image, source, turned.data());
         image = turned.data();
       }
-      if (filters) image = (*filter)(image, source.channels, crops[i].seed, small.data());
+      if (filters)
+        image = (*filter)(image, source.channels, crops[i].seed, small.data(),
+                          is_repeated(images, crops[i].image));
       const View view = decide(crops[i].seed, shape, a);
       uint8_t* to = out + i * stride;
       if (a.min_area < 1) {

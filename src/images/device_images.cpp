@@ -123,12 +123,12 @@ struct Tables {
   bool fit(const Augmentation& a) const { return names == a.filters && size == a.size && resize == a.resize; }
 
   // int32 n×2: what the seeds of the crops draw.
-  at::Tensor draw(const Crop* crops, int64_t count) const {
+  at::Tensor draw(const ImageSet& images, const Crop* crops, int64_t count) const {
     at::Tensor drawn = at::empty({count, 2}, at::kInt);
     auto* out = drawn.data_ptr<int32_t>();
     at::parallel_for(0, count, 1024, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const Filters::Drawn one = filters.draw(crops[i].seed);
+        const Filters::Drawn one = filters.draw(crops[i].seed, is_repeated(images, crops[i].image));
         out[2 * i] = one.rows;
         out[2 * i + 1] = one.columns;
       }
@@ -206,7 +206,8 @@ at::Tensor DeviceImages::Set::cut(const Crop* crops, int64_t count, const Augmen
   if (count == 0) return out;
   const bool resize = shrinks(images_, a);
   const Tables* filters = tables(a);
-  const at::Tensor drawn = filters != nullptr ? to_gpu(filters->draw(crops, count), device_) : at::Tensor();
+  const at::Tensor drawn =
+      filters != nullptr ? to_gpu(filters->draw(images_, crops, count), device_) : at::Tensor();
   const auto chosen = [&](int64_t first) {
     return filters != nullptr ? filters->with(drawn.narrow(0, first, count - first)) : cuda::CutFilters{};
   };

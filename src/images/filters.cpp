@@ -123,16 +123,17 @@ Filters::Filters(const std::vector<Filter>& filters, Size from, Size to)
   }
 }
 
-Filters::Drawn Filters::draw(uint64_t seed) const {
+Filters::Drawn Filters::draw(uint64_t seed, bool repeated) const {
   Stream stream(seed, "filter");
   const size_t i = stream.below(filters_.size());
-  if (rows_[i].empty()) return {-1, -1};
+  if (rows_[i].empty() || (repeated && filters_[i] != Filter::kGaussian)) return {-1, -1};
   const size_t row = stream.below(rows_[i].size()), other = stream.below(columns_[i].size());
   return {rows_[i][row], columns_[i][filters_[i] == Filter::kPiece ? other : row]};
 }
 
-const uint8_t* Filters::operator()(const uint8_t* in, int64_t channels, uint64_t seed, uint8_t* room) const {
-  const Drawn drawn = draw(seed);
+const uint8_t* Filters::operator()(const uint8_t* in, int64_t channels, uint64_t seed, uint8_t* room,
+                                   bool repeated) const {
+  const Drawn drawn = draw(seed, repeated);
   if (drawn.rows < 0 && !shrinks_) return in;
   if (drawn.rows < 0) {
     (*area_)(in, channels, room);
@@ -164,6 +165,13 @@ void Filters::resample(const Drawn& drawn, const uint8_t* in, int64_t channels, 
       }
     }
   }
+}
+
+bool is_repeated(const ImageSet& images, int64_t image) {
+  const int64_t channels = images.channels(), height = images.height(), width = images.width();
+  return images.may_repeat &&
+         is_repeated(images.pixels.data_ptr<uint8_t>() + images.row(image) * channels * height * width,
+                     channels, height, width);
 }
 
 bool shrinks(const ImageSet& images, const Augmentation& a) {

@@ -11,8 +11,9 @@
 // kNearest   every n-th pixel
 // kPiece     a random piece of the original, not resized
 //
-// An image that keeps its size is left as it is, except by kGaussian. All sums are of whole numbers, so the
-// bytes are the same on every machine.
+// An image that keeps its size is left as it is, except by kGaussian. So is a smaller file that was read at
+// twice its size (ReadOptions::repeat_small), whose own pixels are the area mean. All sums are of whole
+// numbers, so the bytes are the same on every machine.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -35,8 +36,10 @@ class Filters {
   Filters(const std::vector<Filter>& filters, Size from, Size to);
 
   // uint8 channels×from → channels×to. The seed draws one of the filters, each equally likely, and its width
-  // or place. Returns `room` with the result in it, or `in` if there is nothing to do.
-  const uint8_t* operator()(const uint8_t* in, int64_t channels, uint64_t seed, uint8_t* room) const;
+  // or place. `repeated`: is_repeated() of the image. Returns `room` with the result in it, or `in` if there
+  // is nothing to do.
+  const uint8_t* operator()(const uint8_t* in, int64_t channels, uint64_t seed, uint8_t* room,
+                            bool repeated = false) const;
 
   // The same in two steps, for code that resamples elsewhere. A pixel of the result is the sum of the source
   // pixels under it, by the weights of its row and of its column, divided by 4^kBits: rounded, and clamped to
@@ -49,7 +52,7 @@ class Filters {
   struct Drawn {  // where the rows and the columns of the result begin in taps(); −1: the area mean, or the
     int32_t rows, columns;  // image as it is if it keeps its size
   };
-  Drawn draw(uint64_t seed) const;
+  Drawn draw(uint64_t seed, bool repeated = false) const;
   const std::vector<Taps>& taps() const { return taps_; }
   const std::vector<int32_t>& weights() const { return weights_; }
 
@@ -67,6 +70,9 @@ class Filters {
   std::vector<int32_t> weights_;
   std::vector<std::vector<int32_t>> rows_, columns_;  // by filter and variant: where it begins in taps_
 };
+
+// Whether the image is a smaller file, of which each pixel was repeated 2×2 (ReadOptions::repeat_small).
+bool is_repeated(const ImageSet& images, int64_t image);
 
 // Whether cut() makes these images smaller first; and how, one filter drawn per crop.
 bool shrinks(const ImageSet& images, const Augmentation& augmentation);

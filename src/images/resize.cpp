@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <type_traits>
 #include <vector>
@@ -67,6 +68,23 @@ at::Tensor fit(const at::Tensor& images, int64_t size) {
     fitted.narrow(0, first, n).copy_(grow(images.narrow(0, first, n), size));
   }
   return fitted;
+}
+
+at::Tensor fit_or_repeat(const at::Tensor& images, int64_t size) {
+  if (std::min(images.size(2), images.size(3)) >= size) return fit(images, size);
+  return fit(images, size / 2).repeat_interleave(2, 2).repeat_interleave(2, 3);
+}
+
+bool is_repeated(const uint8_t* image, int64_t channels, int64_t height, int64_t width) {
+  if (height % 2 != 0 || width % 2 != 0) return false;
+  for (int64_t y = 0; y < channels * height; y += 2) {
+    const uint8_t* row = image + y * width;
+    for (int64_t x = 0; x < width; x += 2) {
+      if (row[x] != row[x + 1]) return false;
+    }
+    if (std::memcmp(row, row + width, static_cast<size_t>(width)) != 0) return false;
+  }
+  return true;
 }
 
 // In units of 1/scaled of a source pixel, pixel i is [i·length, (i+1)·length) and source pixel k is

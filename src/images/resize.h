@@ -15,6 +15,14 @@ namespace poem {
 // bilinear), then the centre is cut out. size 0, or images that have it already: returned as they are.
 at::Tensor fit(const at::Tensor& images, int64_t size);
 
+// The same for an even size, but an image with a shorter side below it is brought to half of it, and each
+// pixel is repeated 2×2.
+at::Tensor fit_or_repeat(const at::Tensor& images, int64_t size);
+
+// Whether each pixel of a channels×height×width image is repeated 2×2: the mean of areas then halves it
+// without loss.
+bool is_repeated(const uint8_t* image, int64_t channels, int64_t height, int64_t width);
+
 // Resamples images of one shape: each pixel becomes the mean of the area it covers, in whole numbers and
 // rounded half up, so the bytes are the same on every machine.
 class AreaAverage {

@@ -1,7 +1,7 @@
 // Diverse outlier sampling (DOS, Jiang et al. 2024): of each cluster of similar outliers the one that looks
 // most like ID to the run's own score. With objective outlier_class and score reject this is the smallest
-// p(K+1). DOS draws new candidates for every step; here the candidates of all steps of an epoch are scored
-// together, each step's in a block of its own.
+// p(K+1); with other scores it is not what DOS mines. DOS draws new candidates for every step; here the
+// candidates of all steps of an epoch are scored together, each step's in a block of its own.
 #include <ATen/ATen.h>
 
 #include "mining/clusters.h"

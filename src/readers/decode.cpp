@@ -51,11 +51,11 @@ void check_dimensions(uint64_t width, uint64_t height, uint64_t bytes) {
 }
 
 at::Tensor decode_image(const std::string& where, const std::string& bytes, int64_t size,
-                        const std::string& remedy) {
+                        const std::string& remedy, bool repeat_small) {
   try {
     const DecodedImage image = decode(bytes, size);
-    const at::Tensor upright = turn_upright(image.rows, image.orientation).permute({2, 0, 1});
-    return fit(upright.unsqueeze(0), size).squeeze(0).contiguous();
+    const at::Tensor upright = turn_upright(image.rows, image.orientation).permute({2, 0, 1}).unsqueeze(0);
+    return (repeat_small ? fit_or_repeat(upright, size) : fit(upright, size)).squeeze(0).contiguous();
   } catch (const Damage& damage) {
     throw Error(where, std::string("cannot be decoded: ") + damage.what(), remedy);
   }

@@ -148,7 +148,7 @@ void ImageFiles::decode(size_t block) {
       Item& item = waiting_[i];
       try {
         const std::string bytes = item.bytes ? *std::move(item.bytes) : read_regular_file(item.where);
-        images[i] = decode_image(item.where, bytes, options_.size, remedy);
+        images[i] = decode_image(item.where, bytes, options_.size, remedy, options_.repeat_small);
       } catch (const Error& error) {
         problems[i] = error;
       }

@@ -43,13 +43,14 @@ class TarIndex {
   ImageNames take_names() { return std::move(names_); }
 
   // uint8 C×H×W. An image of another shape than `shape` is an Error, unless that is empty.
-  at::Tensor decode(int64_t image, int64_t size, const std::vector<int64_t>& shape) const {
+  at::Tensor decode(int64_t image, const ReadOptions& options, const std::vector<int64_t>& shape) const {
     const Tar& tar = tars_[tar_of(image)];
     const Archive file = open(tar, offsets_[static_cast<size_t>(image)]);
     const std::string name = entry_name(next_entry(tar.path, file.get())), where = tar.path + ":" + name;
     const at::Tensor pixels = decode_image(
-        where, read_entry(tar.path, name, file.get()), size,
-        "replace the file, or in a config set data.skip_bad: true, which reads all images at the start");
+        where, read_entry(tar.path, name, file.get()), options.size,
+        "replace the file, or in a config set data.skip_bad: true, which reads all images at the start",
+        options.repeat_small);
     if (!shape.empty() && pixels.sizes() != shape)
       throw Error(where,
                   fmt::format("is {}×{} pixels, but the first image is {}×{}", pixels.size(1), pixels.size(2),
@@ -135,13 +136,13 @@ bool all_plain(const std::vector<std::string>& paths) {
 
 // Decodes these images (ascending) on all threads. The first Error is thrown.
 at::Tensor decode_some(const TarIndex& index, const std::vector<int64_t>& images,
-                       const std::vector<int64_t>& shape, int64_t size) {
+                       const std::vector<int64_t>& shape, const ReadOptions& options) {
   const auto count = static_cast<int64_t>(images.size());
   at::Tensor pixels = at::empty({count, shape[0], shape[1], shape[2]}, at::kByte);
   for (const std::vector<Span>& spans : index.spans(images)) read_ahead(spans);
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const at::Tensor image = index.decode(images[static_cast<size_t>(i)], size, shape).contiguous();
+      const at::Tensor image = index.decode(images[static_cast<size_t>(i)], options, shape).contiguous();
       std::memcpy(pixels[i].data_ptr(), image.data_ptr(), image.nbytes());
     }
   });
@@ -160,9 +161,9 @@ std::shared_ptr<LazyImages> open_tars(const std::string& text, const ReadOptions
   if (!all_plain(paths)) return nullptr;
   ImageFiles files(text, options, {});
   const auto index = std::make_shared<TarIndex>(paths, files);
-  const std::vector<int64_t> shape = index->decode(0, options.size, {}).sizes().vec();
-  const auto make = [index, shape, size = options.size](const std::vector<int64_t>& images, int64_t*) {
-    return decode_some(*index, images, shape, size);
+  const std::vector<int64_t> shape = index->decode(0, options, {}).sizes().vec();
+  const auto make = [index, shape, options](const std::vector<int64_t>& images, int64_t*) {
+    return decode_some(*index, images, shape, options);
   };
   auto lazy =
       std::make_shared<LazyImages>(text, std::vector<int64_t>{index->size(), shape[0], shape[1], shape[2]},

@@ -47,6 +47,7 @@ WorldSource parse_world(const std::string& source) {
   }
   if (parts.size() > 4)
     throw Error(source, "has too many parts", "write " + parts[0] + ":SET[:COUNT[:SEED]]");
+  if (parts[1].empty()) throw Error(source, "names no set", "write " + parts[0] + ":SET[:COUNT[:SEED]]");
   WorldSource world{parts[0] == "world2d", parts[1], default_count(parts[1]), 0};
   if (parts.size() > 2) world.count = whole_number<int64_t>(source, "COUNT", parts[2], 1);
   if (parts.size() > 3) world.seed = whole_number<uint64_t>(source, "SEED", parts[3], 0);

@@ -259,7 +259,7 @@ void check_cell(const Study& study, const Config& config) {
 }
 
 // Clears what the weights do not depend on. The score stays in the network's config, where it decides the
-// saved threshold; but cells with different scores still share a network.
+// saved threshold; but cells with different scores share a network unless it is mined by the score.
 Config training_config(const Study& study, Config config) {
   if (study.curves == 0) {
     config.data.test.clear();
@@ -380,8 +380,9 @@ std::string cell_name(const Study& study, const StudyCell& cell) {
 std::string training_text(const Study& study, const Config& config) {
   Config ours = training_config(study, config), defaults;
   defaults.objective = resolved(defaults.objective);  // as in a config that was read
-  // The greedy miner ranks by the score.
-  if (study.curves == 0 && ours.mining.miner != "greedy") ours.score = defaults.score;
+  const std::string& miner = ours.mining.miner;
+  const bool mined_by_score = miner != "none" && make_miner(miner)->uses_score();
+  if (study.curves == 0 && !mined_by_score) ours.score = defaults.score;
   const auto values = keys(ours), usual = keys(defaults);
   // Defaults are left out, so that a later version of poem with more keys still recognises the network.
   std::string text;

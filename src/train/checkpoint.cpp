@@ -37,6 +37,19 @@ void warn_of_differences(const json& then, const json& now) {
   }
 }
 
+// "outliers 1000, now 900"
+std::string differences(const json& then, const json& now) {
+  json all = then;
+  all.update(now);
+  std::string text;
+  for (const auto& [name, value] : all.items()) {
+    const json before = then.value(name, json("none")), after = now.value(name, json("none"));
+    if (before != after)
+      text += fmt::format("{}{} {}, now {}", text.empty() ? "" : "; ", name, before.dump(), after.dump());
+  }
+  return text;
+}
+
 // The config as far as a checkpoint belongs to it: the changeable keys are as in any other.
 std::string state_text(Config config) {
   Config any;
@@ -91,11 +104,12 @@ void read_checkpoint(const std::string& path, Trainer& trainer, const TrainingDa
   if (const auto& format = file.text("format"); format != kFormat) {
     throw Error(path, "is of format '" + format + "'", fmt::format("this poem reads {}", kFormat));
   }
-  if (const json sizes = data_sizes(data); file.text("data") != sizes.dump()) {
-    throw Error(path,
-                fmt::format("was written with {} images, now there are {}", file.text("data"), sizes.dump()),
+  const json sizes = data_sizes(data),
+             written = json::parse(file.text("data"), nullptr, /*allow_exceptions=*/false);
+  if (!written.is_object()) throw Error(path, "is damaged: its data are not known", "train again");
+  if (written != sizes)
+    throw Error(path, "was written with other numbers of images: " + differences(written, sizes),
                 "restore the data, or train again");
-  }
   // Keys that an older poem did not know yet have their default.
   if (state_text(config_from(file.text("config"), path)) != state_text(trainer.config())) {
     throw Error(path, "was written with another config.yaml, or by another version of poem",

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 
 #include "core/text.h"
 #include "images/filters.h"
@@ -58,12 +60,7 @@ void check_two_stages(const Config& c, const Fail& fail) {
   }
 }
 
-void check(const Config& c, const std::string& path) {
-  check_format(c.format, path);
-  const auto fail = [&](const std::string& what, const std::string& remedy) {
-    throw Error(path, what, remedy);
-  };
-  if (c.data.train.empty()) fail("data.train is missing", "name the labelled training images");
+void check_mining(const Config& c, const Fail& fail) {
   if (c.mining.miner != "none" && c.data.outliers.empty()) {
     fail("data.outliers is missing", "name the outliers, or set mining.miner: none");
   }
@@ -84,53 +81,71 @@ void check(const Config& c, const std::string& path) {
              c.mining.miner, c.score),
          "set score: energy or msp, or reject or reject_energy with objective.name outlier_class");
   }
+  if (c.mining.miner == "random" && (c.mining.skip > 0 || c.mining.random > 0))
+    fail("mining.skip and mining.random have no effect, because mining.miner is random", "leave them out");
+  if (c.mining.miner != "none" && c.mining.random == 1)
+    fail(fmt::format("mining.random is 1, so nothing is mined by mining.miner {}", c.mining.miner),
+         "lower it, or set mining.miner: random");
   if (c.mining.candidates < 1) check_two_stages(c, fail);
   if (c.outliers.filters.empty()) fail("outliers.filters is empty", "name at least one: area is the default");
   if (c.mining.miner == "logit" && c.objective.name != "outlier_class") {
     fail("mining.miner logit needs an output for outliers", "set objective.name: outlier_class");
   }
+}
+
+void check_training(const TrainSettings& train, const std::string& weights, const Fail& fail) {
+  for (const int64_t epochs : {train.epochs, train.pretrain}) {
+    if (epochs > 0 && train.warmup >= epochs) {
+      fail(fmt::format("train.warmup is {}, a stage has {} epochs", train.warmup, epochs),
+           "warm up in fewer epochs than are trained");
+    }
+  }
+  if (train.freeze == Freeze::kBackbone && weights.empty()) {
+    fail("train.freeze is backbone, but the backbone's weights would be random",
+         "name a file of weights as network.init");
+  }
+  if (train.freeze == Freeze::kBackbone && train.backbone_rate != 1) {
+    fail("train.backbone_rate has no effect, because train.freeze is backbone", "set one of them");
+  }
+  for (size_t i = 1; i < train.milestones.size(); ++i) {
+    if (train.milestones[i] <= train.milestones[i - 1]) fail("train.milestones do not ascend", "sort them");
+  }
+}
+
+void check(const Config& c, const std::string& path) {
+  check_format(c.format, path);
+  const auto fail = [&](const std::string& what, const std::string& remedy) {
+    throw Error(path, what, remedy);
+  };
+  if (c.data.train.empty()) fail("data.train is missing", "name the labelled training images");
+  check_mining(c, fail);
   if (!c.data.test.empty() && c.data.ood.empty()) {
     fail("data.ood is missing, but data.test is there", "name OOD test sets, or leave data.test out");
   }
   if (c.network.mean.size() != c.network.std.size()) {
     fail("network.mean and network.std differ in length", "give one number per channel in both");
   }
-  for (const int64_t epochs : {c.train.epochs, c.train.pretrain}) {
-    if (epochs > 0 && c.train.warmup >= epochs) {
-      fail(fmt::format("train.warmup is {}, a stage has {} epochs", c.train.warmup, epochs),
-           "warm up in fewer epochs than are trained");
-    }
-  }
-  if (c.train.freeze == Freeze::kBackbone && c.weights.empty()) {
-    fail("train.freeze is backbone, but the backbone's weights would be random",
-         "name a file of weights as network.init");
-  }
-  if (c.train.freeze == Freeze::kBackbone && c.train.backbone_rate != 1) {
-    fail("train.backbone_rate has no effect, because train.freeze is backbone", "set one of them");
-  }
-  for (size_t i = 1; i < c.train.milestones.size(); ++i) {
-    if (c.train.milestones[i] <= c.train.milestones[i - 1])
-      fail("train.milestones do not ascend", "sort them");
-  }
+  check_training(c.train, c.weights, fail);
 }
 
-}  // namespace
-
-std::vector<Key> keys(Config& c) {
+std::vector<Key> run_keys(Config& c) {
   return {
       {"format", &c.format, "version of this file and of the run folder", at_least(1)},
       {"seed", &c.seed, "decides every random draw of the run", at_least(0)},
       {"score", &c.score, "the score that ranks test inputs; higher is ID", one_of(score_names())},
+  };
+}
 
+std::vector<Key> data_keys(Config& c) {
+  return {
       {"data.folder", &c.data.folder,
        "folder from which relative sources start; empty: the folder in which poem runs (the run records it)"},
       {"data.train", &c.data.train, "labelled ID training images (docs/data.md lists the sources)"},
       {"data.test", &c.data.test, "labelled ID test images; empty: no evaluation after training"},
       {"data.outliers", OneOrMore{&c.data.outliers},
-       "the outliers that are mined, from one source or a list of sources; SOURCE#share=X gives a source of "
-       "a "
-       "list the share X of each epoch's pool, the others divide the rest by their sizes; may be empty with "
-       "mining.miner none"},
+       "the outliers that are mined, from one source or a list of sources; SOURCE#share=X gives a "
+       "source of a list the share X of each epoch's pool, the others divide the rest by their sizes; "
+       "may be empty with mining.miner none"},
       {"data.ood", &c.data.ood, "OOD test sets as NAME=SOURCE"},
       {"data.size", &c.data.size, "side of the network's square input in pixels", between(1, 1024)},
       {"data.validation", &c.data.validation,
@@ -138,7 +153,11 @@ std::vector<Key> keys(Config& c) {
        "auto: 0.02, or as much more as gives 400 images, but at most 0.2",
        between(0, 0.5)},
       {"data.skip_bad", &c.data.skip_bad, "leave out images that cannot be decoded, with a warning"},
+  };
+}
 
+std::vector<Key> augment_keys(Config& c) {
+  return {
       {"augment.padding", &c.augment.padding, "ID images: zeros added on each side before the random crop",
        between(0, 256)},
       {"augment.flip", &c.augment.flip, "ID images: mirror half of them, chosen at random"},
@@ -153,14 +172,17 @@ std::vector<Key> keys(Config& c) {
       {"augment.hue", &c.augment.hue,
        "ID images: strength of random changes of hue, in turns; 0: none (the authors' code: 0.1)",
        between(0, 0.5)},
-
       {"augment.jitter_share", &c.augment.jitter_share,
        "ID images: share of them to which these colour changes apply", between(0, 1)},
       {"augment.grey", &c.augment.grey, "ID images: share of them that becomes grey", between(0, 1)},
       {"augment.min_area", &c.augment.min_area,
        "ID images: below 1, random resized crops of at least this share of the image; padding is then unused",
        between(0.01, 1)},
+  };
+}
 
+std::vector<Key> outliers_keys(Config& c) {
+  return {
       {"outliers.fit", choice(&c.outliers.fit),
        "crop: cut a random piece of data.size out of the original; resize: bring the shorter side to "
        "data.size first",
@@ -169,9 +191,9 @@ std::vector<Key> keys(Config& c) {
        between(0, 256)},
       {"outliers.flip", &c.outliers.flip, "outliers: mirror half of them, chosen at random"},
       {"outliers.filters", &c.outliers.filters,
-       "outliers.fit resize: how a larger image of a packed file or array becomes smaller; every crop draws "
-       "one "
-       "of these (docs/data.md). gaussian also blurs images that have data.size already",
+       "outliers.fit resize: how image files of twice data.size or more, and larger images of a packed "
+       "file, become smaller; every crop draws one of these (docs/data.md). gaussian also blurs all "
+       "other images",
        one_of(filter_names())},
       {"outliers.min_area", &c.outliers.min_area,
        "outliers: below 1, random resized crops of at least this share of the image; padding is then unused",
@@ -180,7 +202,11 @@ std::vector<Key> keys(Config& c) {
        "outliers: strength of random changes of brightness, contrast and saturation, and of hue at a quarter "
        "of it, in turns; 0: none",
        between(0, 1)},
+  };
+}
 
+std::vector<Key> network_keys(Config& c) {
+  return {
       {"network.name", &c.network.name,
        "the backbone; resnet18_224 and resnet50 are torchvision's, for images of about 224×224 pixels",
        one_of(network_names())},
@@ -196,7 +222,11 @@ std::vector<Key> keys(Config& c) {
       {"network.mean", &c.network.mean, "subtracted from the pixels (0 … 255), one number per channel"},
       {"network.std", &c.network.std, "the pixels are then divided by this, one number per channel",
        between(1e-6, 1e6)},
+  };
+}
 
+std::vector<Key> objective_keys(Config& c) {
+  return {
       {"objective.name", &c.objective.name, "the loss that training minimises", one_of(objective_names())},
       {"objective.beta", &c.objective.beta,
        "weight of the outliers' term; auto: the published weight (energy 0.1, oe 0.5, outlier_class 1, sofl "
@@ -212,7 +242,11 @@ std::vector<Key> keys(Config& c) {
        "ccu: number of Gaussians in each of the two densities", between(1, 10000)},
       {"objective.density_learning_rate", &c.objective.density_rate,
        "ccu: learning rate of the two densities", between(0, 1)},
+  };
+}
 
+std::vector<Key> mining_keys(Config& c) {
+  return {
       {"mining.miner", &c.mining.miner, "how outliers are chosen", one_of(with_none(miner_names()))},
       {"mining.pool", &c.mining.pool, "S, the number of outliers scored per epoch", at_least(1)},
       {"mining.select", &c.mining.select,
@@ -233,7 +267,11 @@ std::vector<Key> keys(Config& c) {
        one_of({"miner", "random"})},
       {"mining.max_per_image", &c.mining.max_per_image,
        "how many crops of one image may be mined; 0: any number", at_least(0)},
+  };
+}
 
+std::vector<Key> posterior_keys(Config& c) {
+  return {
       {"posterior.prior_variance", &c.posterior.prior_variance, "prior covariance: Σ = this · I",
        between(1e-12, 1e12)},
       {"posterior.noise_variance", &c.posterior.noise_variance,
@@ -244,16 +282,28 @@ std::vector<Key> keys(Config& c) {
       {"posterior.noise", choice(&c.posterior.target_noise),
        "noise on the targets; iid: one draw per row; single: one draw for the whole run",
        one_of({"iid", "single"})},
+  };
+}
 
+std::vector<Key> queue_keys(Config& c) {
+  return {
       {"queue.epochs", &c.queue.epochs, "number of past epochs whose data the posterior uses",
        between(1, 1000)},
       {"queue.features", choice(&c.queue.features),
        "stored: features from the epoch that trained on them; fresh: computed again in each epoch",
        one_of({"stored", "fresh"})},
+  };
+}
 
+std::vector<Key> threshold_keys(Config& c) {
+  return {
       {"threshold.tpr", &c.tpr, "share of the held-out ID images that the detector's threshold keeps",
        between(0.01, 1)},
+  };
+}
 
+std::vector<Key> train_keys(Config& c) {
+  return {
       {"train.epochs", &c.train.epochs, "passes over the ID images", between(1, 1000000)},
       {"train.pretrain", &c.train.pretrain,
        "epochs on ID images alone before train.epochs, with their own schedule (sofl's first stage)",
@@ -299,6 +349,18 @@ std::vector<Key> keys(Config& c) {
        between(0, 1)},
       {"train.drop", &c.train.drop, "step: factor of each drop", between(0, 1)},
   };
+}
+
+}  // namespace
+
+std::vector<Key> keys(Config& c) {
+  std::vector<Key> all;
+  for (const auto section : {run_keys, data_keys, augment_keys, outliers_keys, network_keys, objective_keys,
+                             mining_keys, posterior_keys, queue_keys, threshold_keys, train_keys}) {
+    std::vector<Key> some = section(c);
+    std::move(some.begin(), some.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 Config parse_config(const std::string& path) {

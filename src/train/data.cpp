@@ -60,11 +60,11 @@ void tell_missing_classes(const ImageSet& id) {
   for (int64_t i = 0; i < classes; ++i) {
     if (counts[i].item<int64_t>() == 0) missing.push_back(id.class_names[i]);
   }
-  if (missing.empty()) return;
-  constexpr size_t kMost = 5;
   const size_t count = missing.size();
   if (count + 1 >= id.class_names.size())
     throw Error(id.name, "has images of one class only", "training needs images of at least two classes");
+  if (count == 0) return;
+  constexpr size_t kMost = 5;
   if (count > kMost) {
     missing.resize(kMost);
     missing.push_back(fmt::format("{} others", count - kMost));

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <numeric>
 
+#include "core/text.h"
+#include "images/filters.h"
 #include "images/pool.h"
 #include "poem/error.h"
 #include "poem/read.h"
@@ -38,10 +40,7 @@ std::vector<std::optional<double>> shares_of(const std::vector<SharedSource>& so
 }
 
 bool same(const Source& a, const Source& b) {
-  const auto path = [](const Source& source) {  // "photos" and "photos/" are one folder
-    return (std::filesystem::path(source.place) / "").lexically_normal();
-  };
-  return path(a) == path(b) && a.exclude == b.exclude && a.per_class == b.per_class && a.count == b.count &&
+  return same_place(a, b) && a.exclude == b.exclude && a.per_class == b.per_class && a.count == b.count &&
          a.seed == b.seed;
 }
 
@@ -49,8 +48,11 @@ void check_different(const std::vector<SharedSource>& sources, const std::string
   std::vector<Source> seen;
   for (const SharedSource& source : sources) {
     const Source next = parse_source(source.text, folder);
-    if (std::any_of(seen.begin(), seen.end(), [&](const Source& other) { return same(other, next); }))
-      throw Error(kKey, fmt::format("names {} twice", source.text), "keep one");
+    const auto twin =
+        std::find_if(seen.begin(), seen.end(), [&](const Source& other) { return same(other, next); });
+    if (twin != seen.end())
+      throw Error(kKey, fmt::format("names {} twice: {} has the same images", next.text, twin->text),
+                  "keep one");
     seen.push_back(next);
   }
 }
@@ -69,24 +71,41 @@ void check_shares(const std::vector<std::optional<double>>& given) {
                 "lower a share, or leave out those sources");
 }
 
-// kArea is the default and kGaussian acts on every image; the others change only what is made smaller.
-bool filters_are_idle(const ImageSet& outliers, const Augmentation& cut) {
-  if (cut.resize && std::max(outliers.height(), outliers.width()) > cut.size) return false;
-  const bool gaussian =
-      std::any_of(cut.filters.begin(), cut.filters.end(), [](Filter f) { return f == Filter::kGaussian; });
-  return !gaussian && cut.filters != Augmentation().filters;
+// Those that change only what is made smaller: area is the default, and gaussian acts on every image.
+std::vector<std::string> shrinking_filters(const Config& config) {
+  std::vector<std::string> names;
+  for (const std::string& name : filter_names()) {
+    const auto& given = config.outliers.filters;
+    if (name != "area" && name != "gaussian" && std::count(given.begin(), given.end(), name) > 0)
+      names.push_back(name);
+  }
+  return names;
 }
 
-// A drawn world has no larger images. Beside a source that the filters act on it needs no warning.
-void warn_of_idle_filters(const std::vector<MixturePart>& parts, const Augmentation& cut) {
-  const auto idle = [&](const MixturePart& part) { return filters_are_idle(part.images, cut); };
-  const bool all = std::all_of(parts.begin(), parts.end(), idle);
+// Whether they act on none of the images, as far as that is known before images of tars are decoded.
+bool filters_are_idle(const MixturePart& part, const Augmentation& cut) {
+  if (!shrinks(part.images, cut)) return true;
+  if (part.lazy || !part.images.may_repeat) return false;
+  int64_t image = 0;
+  while (image < part.images.size() && is_repeated(part.images, image)) ++image;
+  return image == part.images.size();
+}
+
+// A drawn world has no larger images. Beside other sources it needs no warning.
+void warn_of_idle_filters(const std::vector<MixturePart>& parts, const Config& config,
+                          const Augmentation& cut) {
+  const std::vector<std::string> names = shrinking_filters(config);
+  const auto drawn = [](const MixturePart& part) { return is_drawn(part.images.name); };
+  const bool all_drawn = std::all_of(parts.begin(), parts.end(), drawn);
   for (const MixturePart& part : parts) {
-    if (!idle(part) || (part.lazy && !all)) continue;
-    spdlog::warn(
-        "{}: outliers.filters has no effect, because the outliers are not resized crop by crop (set "
-        "outliers.fit: resize, and name a packed file or array of larger images)",
-        part.images.name);
+    if (names.empty() || !filters_are_idle(part, cut) || (drawn(part) && !all_drawn)) continue;
+    spdlog::warn("{}: of outliers.filters {} {} no effect, because {}", part.images.name, listed(names),
+                 names.size() == 1 ? "has" : "have",
+                 cut.resize
+                     ? fmt::format("no image is larger than data.size {} when a crop is cut (name image "
+                                   "files or a packed file of at least {} pixels)",
+                                   cut.size, 2 * cut.size)
+                     : "the outliers are not resized (set outliers.fit: resize)");
   }
 }
 
@@ -102,11 +121,13 @@ void warn_of_small_images(const ImageSet& outliers, const Augmentation& cut) {
 
 // What is mapped stays so and is resized crop by crop. Worlds are drawn and tars decoded when they are
 // needed. Other sources are brought to size while they are read; image files to twice the size if crops draw
-// their filters, so that these have something to shrink.
+// their filters, so that these have something to shrink. Files that are smaller than that are not enlarged.
 MixturePart read_part(const std::string& source, const Config& config) {
   ReadOptions fitted = read_options(config.data), original = fitted;
-  if (config.outliers.filters != OutlierSettings().filters && has_image_files(source, fitted))
+  if (config.outliers.filters != OutlierSettings().filters && has_image_files(source, fitted)) {
     fitted.size *= 2;
+    fitted.repeat_small = true;
+  }
   original.size = 0;
   const bool resize = config.outliers.fit == OutlierFit::kResize && !is_mapped(source, original);
   const ReadOptions& options = resize ? fitted : original;
@@ -114,6 +135,7 @@ MixturePart read_part(const std::string& source, const Config& config) {
   part.lazy = open_lazily(source, options);
   if (!part.lazy) part.lazy = open_tars(source, options);
   part.images = part.lazy ? part.lazy->images() : read_images(source, options);
+  part.images.may_repeat = options.repeat_small;
   return part;
 }
 
@@ -149,6 +171,17 @@ void tell_parts(const Mixture& outliers) {
 }
 
 }  // namespace
+
+bool same_place(const Source& a, const Source& b) {
+  if (is_drawn(a.place) && is_drawn(b.place)) {
+    const WorldSource first = parse_world(a.place), second = parse_world(b.place);
+    return first.flat == second.flat && first.set == second.set && first.seed == second.seed;
+  }
+  const auto path = [](const Source& source) {
+    return (std::filesystem::path(source.place) / "").lexically_normal();
+  };
+  return path(a) == path(b);
+}
 
 void check_outlier_sources(const Config& config) {
   const std::vector<SharedSource> sources = sources_of(config);
@@ -186,7 +219,7 @@ Mixture load_outliers(const Config& config, const Augmentation& augmentation) {
   Mixture outliers(std::move(parts));
   check_fits(outliers, config, augmentation);
   check_pool(outliers, config.mining.pool);
-  warn_of_idle_filters(outliers.parts(), augmentation);
+  warn_of_idle_filters(outliers.parts(), config, augmentation);
   for (const MixturePart& part : outliers.parts()) warn_of_small_images(part.images, augmentation);
   if (outliers.parts().size() > 1) tell_parts(outliers);
   return outliers;

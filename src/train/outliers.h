@@ -10,6 +10,7 @@
 #include "images/mixture.h"
 #include "poem/config.h"
 #include "poem/crops.h"
+#include "readers/source.h"
 
 namespace poem {
 
@@ -19,6 +20,10 @@ void check_outlier_sources(const Config& config);
 
 // Reads the sources and checks that the images fit to the network and to `augmentation`.
 Mixture load_outliers(const Config& config, const Augmentation& augmentation);
+
+// Whether two sources name the same file, folder or world, whatever part of it. "photos" and "photos/" are
+// one folder; the smaller of two worlds with one seed is the beginning of the other.
+bool same_place(const Source& a, const Source& b);
 
 // The share of every source: those that are given, and for the others the rest in proportion to their sizes.
 // They add up to 1.

@@ -268,7 +268,7 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
     if (target) target->fill(config);
     warn_of_few_held_out(config, inputs.training);
     warn_of_small_images(config, *trainer.network());
-    if (inputs.test) warn_of_leaks(inputs.training, *inputs.test);
+    warn_of_leaks(inputs.training, inputs.test, config.data.folder);
     return train(trainer, inputs, folder, device);
   } catch (...) {
     if (target) target->remove();

@@ -21,9 +21,9 @@ constexpr std::array<const char*, 24> kOutlierNames = {
     "face",    "cart",  "bowl",       "tower", "tool",    "bottle",   "umbrella", "chimera"};
 int draw_outlier(Canvas& canvas, Dice& dice);
 
-// Draws a picture of one of thirteen families that follow a rule and show no object, all equally likely. The
-// canvas may be empty: families that need a background paint it. The family is the first draw from the dice,
-// so `procedural_family` with fresh dice tells it without drawing.
+// Draws a picture of one of thirteen families that follow a rule and show no whole object, all equally
+// likely. The canvas may be empty: families that need a background paint it. The family is the first draw
+// from the dice, so `procedural_family` with fresh dice tells it without drawing.
 constexpr std::array<const char*, 13> kProceduralNames = {
     "fractal", "julia",   "dead-leaves", "spectrum", "labyrinth", "contours", "voronoi",
     "gabor",   "ripples", "tangle",      "glyphs",   "automaton", "pieces"};

@@ -38,7 +38,7 @@ class WorldImages {
 };
 
 // Sets: "train" and "test" (eight labelled classes), "outliers" and "procedural" (many families, labelled
-// with the family drawn; the second shows no objects), and the OOD test families "digits", "textures",
+// with the family drawn; the second shows no whole objects), and the OOD test families "digits", "textures",
 // "scenes", "cropped", "resized" and "patches" (without labels; the pool contains none of them). Image i of a
 // set depends only on (seed, set, i), so a smaller set is the beginning of a larger one.
 ImageSet draw_world(const std::string& set, int64_t count, uint64_t seed);

@@ -190,7 +190,7 @@ cmp all.poem zipped.poem
 # As outliers they are decoded on demand: the same run as from the images in memory, or packed.
 run=(train images.yaml --set outliers.fit=resize --set data.size=20 --set train.epochs=2)
 expect_ok "${run[@]}" --out lazy --set 'data.outliers=shards/pool-{000..001}.tar' --set data.test=world:test:8 --set 'data.ood=[x=world:digits:8]'
-expect_words "$logs/err" "38 outliers" "is decoded on demand and not searched for test images"
+expect_words "$logs/err" "38 outliers" "is decoded on demand and not searched for ID and test images"
 expect_words lazy/gallery/mined-0001.json '.png"'
 expect_ok "${run[@]}" --out eager --set 'data.outliers=shards/pool-{000..001}.tar' --set data.skip_bad=true
 expect_ok "${run[@]}" --out packed --set data.outliers=all.poem

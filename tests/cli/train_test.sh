@@ -207,7 +207,7 @@ cp run/checkpoint/state.safetensors damaged/checkpoint/state.safetensors
 expect_ok train --resume damaged # as the remedy says
 cmp damaged/detector.safetensors run/detector.safetensors
 sed -i 's/world2d:train:120/world2d:train:90/' damaged/config.yaml
-expect_error damaged/checkpoint/state.safetensors "images" "restore the data" -- train --resume damaged
+expect_error damaged/checkpoint/state.safetensors "numbers of images: train " ", now " "restore the data" -- train --resume damaged
 sed -i 's/^format: 1/format: 2/' damaged/config.yaml
 expect_error damaged/config.yaml "format 2" "this poem knows 1" -- train --resume damaged
 expect_error damaged/config.yaml "format 2" -- info damaged
