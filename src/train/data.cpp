@@ -8,6 +8,7 @@
 
 #include "core/named_path.h"
 #include "core/text.h"
+#include "detect/class_names.h"
 #include "images/filters.h"
 #include "poem/error.h"
 #include "poem/random.h"
@@ -102,15 +103,6 @@ Augmentation outlier_augmentation(const Config& config) {
   return cut;
 }
 
-// The words of verdicts cannot be classes too.
-void check_class_names(const ImageSet& id) {
-  for (const char* word : {"known", "unsure", "unknown"}) {
-    if (std::find(id.class_names.begin(), id.class_names.end(), word) != id.class_names.end())
-      throw Error(id.name, fmt::format("has a class '{}', a word that verdicts use", word),
-                  "rename the class");
-  }
-}
-
 }  // namespace
 
 int64_t held_out_count(const std::optional<double>& share, int64_t images) {
@@ -143,7 +135,7 @@ TrainingData load_training_data(const Config& config) {
   data.id = read_images(config.data.train, labelled);
   check_channels(data.id, static_cast<int64_t>(config.network.mean.size()));
   tell_missing_classes(data.id);
-  check_class_names(data.id);
+  check_class_names(data.id.name, data.id.class_names);
   split_validation(data, config);
 
   data.id_cut = id_augmentation(config);
