@@ -9,12 +9,15 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace poem::bench {
 
 // Times both sides `repeats` times in turn and prints the medians, their ratio and the bar.
 void compare(const std::string& what, const std::function<void()>& ours,
              const std::function<void()>& baseline, double at_most, int repeats = 20);
+
+double median(std::vector<double> values);
 
 // Prints two times that were measured elsewhere, their ratio and the bar.
 void hold(const std::string& what, double our_seconds, double baseline_seconds, double at_most);

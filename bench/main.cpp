@@ -34,12 +34,12 @@ double seconds(const std::function<void()>& side) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  return 0.5 * (times[(times.size() - 1) / 2] + times[times.size() / 2]);
-}
-
 }  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return 0.5 * (values[(values.size() - 1) / 2] + values[values.size() / 2]);
+}
 
 Registration::Registration(const char* name, void (*body)()) { entries().push_back({name, body}); }
 
@@ -80,6 +80,7 @@ void hold_figure(const std::string& what, double value, const std::string& unit,
 
 // In a process of its own: the heap and the threads that one benchmark leaves behind would slow the next.
 bool passes(const Entry& entry) {
+  fmt::print(stderr, "{}\n", entry.name);  // its lines may take minutes
   std::fflush(stdout);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("no process for a benchmark");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <thread>
 
 #include "core/interrupts.h"
 #include "expect_error.h"
@@ -26,6 +27,17 @@ TEST(Runtime, SetsAndTellsTheThreads) {
   ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
   EXPECT_EQ(runtime().threads, CPU_COUNT(&allowed));
   set_up_runtime(before);
+}
+
+TEST(Runtime, AThreadMayUseFewerThreads) {
+  const int all = at::get_num_threads();
+  int inside = 0;
+  std::thread([&] {
+    use_threads_here(all + 1);
+    inside = at::get_num_threads();
+  }).join();
+  EXPECT_EQ(inside, all + 1);
+  EXPECT_EQ(at::get_num_threads(), all);
 }
 
 TEST(Runtime, TellsLibTorchAndTheCpu) {

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "poem/fit.h"
 #include "poem/network.h"
 #include "poem/scores.h"
 
@@ -55,6 +56,33 @@ TEST(Batcher, EveryRequestGetsItsOwnVerdicts) {
   }
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(batcher.waiting(), 0);
+}
+
+TEST(Batcher, ThreadsJudgeAtTheSameTime) {
+  const auto d = detector();
+  Batcher batcher({64, 10000}, /*threads=*/3);
+  std::vector<at::Tensor> pixels;
+  std::vector<std::future<std::vector<Verdict>>> asked;
+  for (uint64_t i = 0; i < 60; ++i) {
+    pixels.push_back(
+        images(i % 20 == 19 ? 500 : 1 + static_cast<int64_t>(i % 3), i));  // some get all threads
+    asked.push_back(*batcher.submit(d, pixels.back()));
+  }
+  for (size_t i = 0; i < asked.size(); ++i) expect_same(asked[i].get(), d->judge(pixels[i]));
+  EXPECT_EQ(batcher.waiting(), 0);
+}
+
+// Mahalanobis collects the outputs of all layers while the network runs.
+TEST(Batcher, ThreadsDoNotMixTheLayersOfTheirImages) {
+  Detector d = *detector();
+  const ImageSet known = {"known", images(60, 1), at::arange(60) % 3, d.class_names},
+                 held_out = {"held out", images(20, 2), at::arange(20) % 3, d.class_names};
+  d.score = fit_scores({"mahalanobis"}, d, IdImages{known, held_out}).front();
+  const auto shared = std::make_shared<const Detector>(std::move(d));
+  Batcher batcher({4, 1000}, /*threads=*/3);
+  std::vector<std::future<std::vector<Verdict>>> asked;
+  for (uint64_t i = 0; i < 30; ++i) asked.push_back(*batcher.submit(shared, images(2, i)));
+  for (uint64_t i = 0; i < 30; ++i) expect_same(asked[i].get(), shared->judge(images(2, i)));
 }
 
 TEST(Batcher, RequestsThatWaitShareAForwardPass) {

@@ -20,6 +20,7 @@ struct ImageSet;
 struct Calibration {
   double tpr;      // the threshold keeps at least this share of the held-out ID images; above 0, at most 1
   int64_t images;  // the number of held-out images
+  std::string source = "";  // where they came from; empty if the training held them out
 };
 bool is_possible(const Calibration& calibration);  // false if a value is out of range: the file is damaged
 
@@ -34,8 +35,8 @@ struct KeptShare {
 KeptShare kept_share(const Calibration& calibration);
 
 // "keeps 23 of 24 held-out ID images (asked: 95 %) and, with 95 % confidence, 78.9 to 99.0 % of new ones".
-// `images` are what the threshold was set on.
-std::string to_text(const Calibration& calibration, const std::string& images = "held-out ID images");
+// Instead of "held-out ID images" it says "images of SOURCE" if the calibration has a source.
+std::string to_text(const Calibration& calibration);
 
 // Sets the detector's threshold, calibration and held_out from the scores of held-out ID images. Takes back
 // an earlier `unsure`. No score, or one that is NaN, is an Error.

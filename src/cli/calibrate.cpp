@@ -131,11 +131,10 @@ void run(const Options& options, const CommonOptions& common) {
   files.write(options.out, [&](const std::string& staged) { detector.save(staged); });
   files.commit();
   warn_of_few(target, id.size());
-  const std::string images = "images of " + options.id;
-  fmt::print("threshold    {:.6g} {}\n", *detector.threshold, to_text(*detector.calibration, images));
+  fmt::print("threshold    {:.6g} {}\n", *detector.threshold, to_text(*detector.calibration));
   if (detector.unsure)
     fmt::print("unsure from  {:.6g} {}\n", detector.unsure->threshold,
-               to_text(Calibration{detector.unsure->tpr, id.size()}, images));
+               to_text(Calibration{detector.unsure->tpr, id.size(), detector.calibration->source}));
   tell_temperature(detector, id, outcome);
   fmt::print("p-values     ranks among the scores of {} images\ndetector     {}\n", id.size(), options.out);
 }

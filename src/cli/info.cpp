@@ -37,9 +37,11 @@ std::string threshold_text(const Detector& detector) {
 // What `poem calibrate` may have added.
 std::string calibrated_text(const Detector& detector) {
   std::string text;
-  if (detector.unsure && detector.calibration)
-    text += fmt::format("unsure     from {:.6g}, {}\n", detector.unsure->threshold,
-                        to_text(Calibration{detector.unsure->tpr, detector.calibration->images}));
+  if (detector.unsure && detector.calibration) {
+    Calibration unsure = *detector.calibration;
+    unsure.tpr = detector.unsure->tpr;
+    text += fmt::format("unsure     from {:.6g}, {}\n", detector.unsure->threshold, to_text(unsure));
+  }
   if (detector.temperature != 1)
     text += fmt::format("softmax    at temperature {:.4g}\n", detector.temperature);
   return text;

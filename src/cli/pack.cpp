@@ -47,8 +47,10 @@ void run(const Options& options) {
   const int64_t count = options.source == "-"
                             ? pack_stream(std::cin, options.out, options.read, options.pack)
                             : pack_images(options.source, options.out, options.read, options.pack);
-  fmt::print("{}: {} image{}{}\n", options.out, count, count == 1 ? "" : "s",
-             options.pack.append ? " added" : "");
+  const std::string shards =
+      is_shard_folder(options.out) ? fmt::format(", {} shards", shard_paths(options.out).size()) : "";
+  fmt::print("{}: {} image{}{}{}\n", options.out, count, count == 1 ? "" : "s",
+             options.pack.append ? " added" : "", shards);
 }
 
 }  // namespace

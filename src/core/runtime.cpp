@@ -33,6 +33,11 @@ void set_up_runtime(int threads) {
 #endif
 }
 
+void use_threads_here(int count) {
+  at::get_num_threads();  // the first call in a thread sets the number of the process
+  omp_set_num_threads(count);
+}
+
 Runtime runtime() {
   // LibTorch 1.13 tells the CPU capability only inside this text.
   const std::string config = at::show_config(), label = "CPU capability usage: ";

@@ -11,6 +11,10 @@ namespace poem {
 // The cores that this process may use: in a container or a job often fewer than the machine has.
 int cores();
 
+// How many threads the loops of the calling thread use from now on, on a CPU. Other threads keep their
+// number.
+void use_threads_here(int count);
+
 // How often OpenMP's threads look for work before they sleep: the variable that libgomp reads when it is
 // loaded, and what the program sets it to (cli/wait_policy.cpp).
 constexpr const char *kSpins = "GOMP_SPINCOUNT", *kSpinCount = "1000";

@@ -68,8 +68,10 @@ KeptShare kept_share(const Calibration& calibration) {
   return {quantile(n, k, (1 - kConfidence) / 2), quantile(n, k, (1 + kConfidence) / 2)};
 }
 
-std::string to_text(const Calibration& calibration, const std::string& images) {
+std::string to_text(const Calibration& calibration) {
   const KeptShare kept = kept_share(calibration);
+  const std::string images =
+      calibration.source.empty() ? "held-out ID images" : "images of " + calibration.source;
   return fmt::format(
       "keeps {} of {} {} (asked: {:.4g} %) and, with {:.0f} % confidence, {:.1f} to {:.1f} % of new ones",
       count_at_tpr(calibration.images, calibration.tpr), calibration.images, images, 100 * calibration.tpr,
@@ -126,6 +128,7 @@ CalibrationOutcome calibrate(Detector& detector, const ImageSet& id, const Calib
   });
   const std::vector<double> exact(scores.begin(), scores.end());
   set_threshold(detector, std::move(scores), target.tpr);
+  detector.calibration->source = id.name;
   if (target.unsure) detector.unsure = UnsureRange{threshold_at_tpr(exact, *target.unsure), *target.unsure};
   CalibrationOutcome outcome;
   if (!id.labelled() || !detector.network->classifies()) return outcome;

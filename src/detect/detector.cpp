@@ -134,7 +134,8 @@ NetworkSpec network_from(const json& j) {
 Calibration calibration_from(const json& j) {
   if (j.is_object() && j.contains("tpr") && j["tpr"].is_number() && j.contains("images") &&
       j["images"].is_number_integer()) {
-    const Calibration calibration{j["tpr"].get<double>(), j["images"].get<int64_t>()};
+    Calibration calibration{j["tpr"].get<double>(), j["images"].get<int64_t>()};
+    if (j.contains("source")) calibration.source = value_of<std::string>(j, "source");
     if (is_possible(calibration)) return calibration;
   }
   throw Error("calibration", "is " + shown(j) + ", not a tpr up to 1 and a number of images");
@@ -322,7 +323,10 @@ void Detector::save(const std::string& path) const {
                 {"class_names", class_names},
                 {"size", size}};
   about["threshold"] = threshold ? json(*threshold) : json(nullptr);
-  if (calibration) about["calibration"] = {{"tpr", calibration->tpr}, {"images", calibration->images}};
+  if (calibration) {
+    about["calibration"] = {{"tpr", calibration->tpr}, {"images", calibration->images}};
+    if (!calibration->source.empty()) about["calibration"]["source"] = calibration->source;
+  }
   if (unsure) about["unsure"] = {{"threshold", unsure->threshold}, {"tpr", unsure->tpr}};
   if (temperature != 1) about["temperature"] = temperature;
   if (!held_out.empty()) file.tensors[kHeldOutScores] = at::tensor(held_out);

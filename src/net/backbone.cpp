@@ -79,15 +79,14 @@ at::Tensor Backbone::logits(const at::Tensor& features) {
   return linear_(projection_ ? (*projection_)(features).relu_() : features);
 }
 
+thread_local std::vector<at::Tensor>* Backbone::collected_ = nullptr;
+
 std::vector<at::Tensor> Backbone::layers(const at::Tensor& images) {
   std::vector<at::Tensor> collected;
   struct Collecting {  // ends the collecting even if features() throws
-    explicit Collecting(Backbone& backbone, std::vector<at::Tensor>& into) : backbone(backbone) {
-      backbone.collected_ = &into;
-    }
-    ~Collecting() { backbone.collected_ = nullptr; }
-    Backbone& backbone;
-  } const collecting(*this, collected);
+    explicit Collecting(std::vector<at::Tensor>& into) { collected_ = &into; }
+    ~Collecting() { collected_ = nullptr; }
+  } const collecting(collected);
   collected.push_back(features(images));
   return collected;
 }

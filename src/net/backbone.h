@@ -40,7 +40,9 @@ class Backbone : public Network {
   std::vector<at::Tensor> layers(const at::Tensor& images) final;
   Named parameters() const final { return parameters_; }
   Named buffers() const final { return buffers_; }
-  void train(bool on) final { training_ = on; }
+  void train(bool on) final {
+    if (training_ != on) training_ = on;  // several threads may judge with one network
+  }
   void to(const at::Device& device) final;
   void freeze_backbone() final;
   void use_bf16(bool on) final { bf16_ = on; }
@@ -57,7 +59,7 @@ class Backbone : public Network {
   void classify(int64_t features);
   // body() passes the outputs of its stem and stages through here, so that layers() can collect them.
   at::Tensor stage(const at::Tensor& x) const;
-  bool collecting() const { return collected_ != nullptr; }
+  static bool collecting() { return collected_ != nullptr; }
   bool training() const { return training_ && !frozen_; }
   bool bf16() const { return bf16_; }
   // Whether BatchNorm uses its running statistics and no gradient is needed.
@@ -73,8 +75,8 @@ class Backbone : public Network {
 
   const Weights weights_;  // while the constructor runs
   bool training_ = true, frozen_ = false, bf16_ = false;
-  std::vector<at::Tensor>* collected_ = nullptr;  // set while layers() runs
-  at::Tensor mean_, std_;                         // C×1×1
+  static thread_local std::vector<at::Tensor>* collected_;  // set while layers() runs
+  at::Tensor mean_, std_;                                   // C×1×1
   Linear linear_;
   std::optional<Linear> projection_;  // comes before linear_ if the head is a projection
   Named parameters_, buffers_;

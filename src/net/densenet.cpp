@@ -151,7 +151,7 @@ class DenseNet : public Backbone {
       const at::Tensor shift1 = layer.norm1.shift(scale1), shift2 = layer.norm2.shift(scale2);
       const at::Tensor seen = all.narrow(1, 0, channels);
       at::Tensor y = at::addcmul(shift1.view({-1, 1, 1}), seen, scale1.view({-1, 1, 1})).relu_();
-      y = at::conv2d(y, layer.conv1.weight * scale2.view({-1, 1, 1, 1}), shift2).relu_();
+      y = convolve(y, layer.conv1.weight * scale2.view({-1, 1, 1, 1}), shift2).relu_();
       all.narrow(1, channels, growth).copy_(layer.conv2(y));
       channels += growth;
     }

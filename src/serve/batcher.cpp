@@ -2,9 +2,16 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <chrono>
+
+#include "core/runtime.h"
+
 namespace poem {
 
-Batcher::Batcher(const Limits& limits) : limits_(limits), worker_([this] { work(); }) {}
+Batcher::Batcher(const Limits& limits, int threads) : limits_(limits), free_threads_(threads) {
+  for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+}
 
 Batcher::~Batcher() {
   {
@@ -12,7 +19,7 @@ Batcher::~Batcher() {
     stopping_ = true;
   }
   changed_.notify_all();
-  worker_.join();
+  for (std::thread& worker : workers_) worker.join();
 }
 
 std::optional<std::future<std::vector<Verdict>>> Batcher::submit(std::shared_ptr<const Detector> detector,
@@ -37,39 +44,64 @@ int64_t Batcher::batches() const {
 }
 
 void Batcher::work() {
-  for (std::vector<Request> batch = take(); !batch.empty(); batch = take()) judge(batch);
+  using Clock = std::chrono::steady_clock;
+  for (Batch batch = take(); !batch.requests.empty(); batch = take()) {
+    use_threads_here(batch.threads);
+    const auto start = Clock::now();
+    judge(batch.requests);
+    give_back(batch, std::chrono::duration<double>(Clock::now() - start).count());
+  }
 }
 
-std::vector<Batcher::Request> Batcher::take() {
+Batcher::Batch Batcher::take() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-  std::vector<Request> batch;
-  int64_t images = 0;
-  while (!queue_.empty()) {
+  changed_.wait(lock, [this] { return free_threads_ > 0 && (stopping_ || !queue_.empty()); });
+  const auto shares = std::min<int64_t>(free_threads_, static_cast<int64_t>(queue_.size()));
+  const int64_t most = shares > 0 ? (static_cast<int64_t>(queue_.size()) + shares - 1) / shares : 0;
+  Batch batch;
+  while (static_cast<int64_t>(batch.requests.size()) < most) {
     const Request& next = queue_.front();
-    const bool fits = images + next.pixels.size(0) <= limits_.batch;
-    if (!batch.empty() && (!fits || next.detector != batch.front().detector)) break;
-    images += next.pixels.size(0);
-    batch.push_back(std::move(queue_.front()));
+    const bool fits = batch.images + next.pixels.size(0) <= limits_.batch;
+    if (!batch.requests.empty() && (!fits || next.detector != batch.requests.front().detector)) break;
+    batch.images += next.pixels.size(0);
+    batch.requests.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
-  waiting_ -= images;
-  batches_ += batch.empty() ? 0 : 1;
+  if (batch.requests.empty()) return batch;
+  batch.threads = threads_for(batch.images, free_threads_ / static_cast<int>(shares));
+  free_threads_ -= batch.threads;
+  waiting_ -= batch.images;
+  ++batches_;
   return batch;
 }
 
-void Batcher::judge(std::vector<Request>& batch) {
+// Threads of one forward pass wait for each other after every layer, which must be little beside their work.
+int Batcher::threads_for(int64_t images, int most) const {
+  constexpr double kWorthAThread = 0.004;  // seconds
+  constexpr double kMost = 16;             // every worker may once have had that many
+  const double worth = static_cast<double>(images) * image_seconds_ / kWorthAThread;
+  return std::clamp(static_cast<int>(std::min(worth, kMost)), 1, most);
+}
+
+void Batcher::give_back(const Batch& batch, double seconds) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  free_threads_ += batch.threads;
+  image_seconds_ = seconds * batch.threads / static_cast<double>(std::max<int64_t>(batch.images, 1));
+  if (batch.threads > 1) changed_.notify_all();  // otherwise the worker itself takes what waits
+}
+
+void Batcher::judge(std::vector<Request>& requests) {
   std::vector<Verdict> verdicts;
   try {
     std::vector<at::Tensor> pixels;
-    for (const Request& request : batch) pixels.push_back(request.pixels);
-    verdicts = batch.front().detector->judge(at::cat(pixels));
+    for (const Request& request : requests) pixels.push_back(request.pixels);
+    verdicts = requests.front().detector->judge(pixels.size() == 1 ? pixels.front() : at::cat(pixels));
   } catch (...) {
-    for (Request& request : batch) request.verdicts.set_exception(std::current_exception());
+    for (Request& request : requests) request.verdicts.set_exception(std::current_exception());
     return;
   }
   auto first = verdicts.begin();
-  for (Request& request : batch) {
+  for (Request& request : requests) {
     const auto last = first + request.pixels.size(0);
     request.verdicts.set_value({first, last});
     first = last;

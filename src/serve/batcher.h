@@ -1,7 +1,8 @@
-// Judges the images of many requests together. Whenever the network is free it takes all requests that wait,
-// up to a batch: nobody waits for a batch to fill, and under load the batches are large.
+// Judges the images of many requests together, on as many threads as there are. Nobody waits for a batch to
+// fill: whenever threads are free, the requests that wait are shared among them. So under load each thread
+// has a batch of its own and waits for no other, and a lone request for much work gets all threads.
 //
-//   Batcher batcher({64, 256});
+//   Batcher batcher({64, 256}, /*threads=*/2);
 //   if (auto verdicts = batcher.submit(detector, pixels)) use(verdicts->get());
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -26,7 +27,7 @@ class Batcher {
     int64_t batch = 64;   // images in one forward pass, unless a single request has more
     int64_t queue = 256;  // images that may wait
   };
-  explicit Batcher(const Limits& limits);
+  explicit Batcher(const Limits& limits, int threads = 1);
   ~Batcher();  // judges what still waits
 
   // The verdicts of one request's images, n×C×size×size as Detector::judge() takes them. Empty if there is no
@@ -42,17 +43,26 @@ class Batcher {
     at::Tensor pixels;
     std::promise<std::vector<Verdict>> verdicts;
   };
+  struct Batch {  // requests in a row with one detector; none at the end
+    std::vector<Request> requests;
+    int64_t images = 0;
+    int threads = 0;
+  };
   void work();
-  std::vector<Request> take();  // the next batch: requests in a row with one detector; empty at the end
-  static void judge(std::vector<Request>& batch);
+  Batch take();
+  int threads_for(int64_t images, int most) const;
+  void give_back(const Batch& batch, double seconds);
+  static void judge(std::vector<Request>& requests);
 
   const Limits limits_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> queue_;
   int64_t waiting_ = 0, batches_ = 0;
+  int free_threads_;
+  double image_seconds_ = 0;  // of one thread for an image, as the last batch took
   bool stopping_ = false;
-  std::thread worker_;  // last: it uses all of the above
+  std::vector<std::thread> workers_;  // last: they use all of the above
 };
 
 }  // namespace poem

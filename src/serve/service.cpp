@@ -11,6 +11,7 @@
 
 #include "core/checksum.h"
 #include "core/json_text.h"
+#include "core/runtime.h"
 #include "detect/threshold.h"
 #include "poem/error.h"
 #include "poem/read.h"
@@ -75,7 +76,7 @@ Service::Service(std::string path, at::Device device, const Batcher::Limits& lim
       detector_(load()),
       most_images_(limits.queue),
       free_decoders_(std::max(1U, std::thread::hardware_concurrency())),
-      batcher_(limits) {
+      batcher_(limits, device.is_cpu() ? runtime().threads : 1) {
   metrics_.set_detector(short_checksum(path_), score_buckets(*detector_));
 }
 

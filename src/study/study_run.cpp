@@ -216,9 +216,7 @@ class StudyRun {
   bool done_elsewhere(size_t index) {
     const StudyNetwork& network = plan_.networks[index];
     if (done(index)) {
-      cells_done_ += cells_of(index).size();
-      spdlog::info("[{}/{}] {}: another process has trained it", cells_done_, plan_.cells.size(),
-                   network.name);
+      for (const size_t i : cells_of(index)) tell(i, "another process has trained it");
     } else if (const auto why = claims_->failure(network.name)) {
       fail(cells_of(index), *why);
     } else {
@@ -307,9 +305,13 @@ class StudyRun {
   void fail(const std::vector<size_t>& cells, const std::string& why) {
     for (const size_t i : cells) {
       failures_[i] = why;
-      spdlog::info("[{}/{}] {}: {}", ++cells_done_, plan_.cells.size(), cell_name(study_, plan_.cells[i]),
-                   why);
+      tell(i, why);
     }
+  }
+
+  void tell(size_t cell, const std::string& what) {
+    spdlog::info("[{}/{}] {}: {}", ++cells_done_, plan_.cells.size(), cell_name(study_, plan_.cells[cell]),
+                 what);
   }
 
   // Scores every cell of a trained network; cells with the same test sets share a forward pass.

@@ -11,7 +11,7 @@ expect_words "$logs/out" "keeps 32 of 40 images of photos/test (asked: 80 %)" "u
 expect_words "$logs/err" "40 images are few to set a threshold on"
 ! grep -q "could not check" "$logs/err" || fail "a run says what it was trained on"
 expect_ok info new.safetensors
-expect_words "$logs/out" "keeps 32 of 40" "unsure     from" "keeps 38 of 40" "softmax    at temperature"
+expect_words "$logs/out" "keeps 32 of 40 images of photos/test" "unsure     from" "keeps 38 of 40 images of photos/test" "softmax    at temperature"
 
 # Of the images that it was calibrated on, it keeps what it says, and their p-values are their ranks.
 expect_ok predict new.safetensors photos/test
