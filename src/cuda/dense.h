@@ -132,12 +132,12 @@ struct NormReaders {  // the BatchNorms that read some channels; all pointers st
 struct NormGradient {
   double *weight, *bias;
 };
-// Where a kernel adds the gradient of a convolution's weights: to `sums`, which is fast, or to exact sums,
-// which are the same in every run. These have the elements 0, 2, 4, … in one array and 1, 3, 5, … in another:
-// a lane has two neighbours, so that each addition of a warp meets whole sectors of memory.
+// Where a kernel adds the gradient of a convolution's weights: one number per element, which is fast, or
+// exact sums of two numbers per element, which are the same in every run (cuda/totals.cuh). Two neighbouring
+// elements then have four numbers: the high ones of both, and the low ones of both.
 struct WeightGradient {
-  float* sums;  // null: exact
-  double *even, *odd;
+  float* sums;
+  bool exact;
 };
 void pool_backward(const BlockBuffer& buffer, const Pool& pool, const Bf16* output_gradient, Bf16* gradient,
                    NormGradient norm, cudaStream_t stream);

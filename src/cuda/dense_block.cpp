@@ -29,8 +29,9 @@ class Arena {
     size_ += (count + 3) / 4 * 4;
     return start;
   }
-  void allocate(const at::Tensor& like, at::ScalarType type) {
-    zeros_ = at::zeros({size_}, like.options().dtype(type));
+  void allocate(const at::Tensor& like, at::ScalarType type) { allocate(like, type, size_); }
+  void allocate(const at::Tensor& like, at::ScalarType type, int64_t count) {
+    zeros_ = at::zeros({count}, like.options().dtype(type));
   }
   int64_t size() const { return size_; }
   const at::Tensor& all() const { return zeros_; }
@@ -216,17 +217,16 @@ class Pass {
     norm(norm_);
     norm_gradients_.allocate(storage_, at::kDouble);
     // Exact sums cost time, so only a training that must repeat its bits has them.
-    conv_gradients_.allocate(storage_, at::globalContext().deterministicCuDNN() ? at::kDouble : at::kFloat);
+    exact_ = at::globalContext().deterministicCuDNN();
+    conv_gradients_.allocate(storage_, at::kFloat, numbers_per_weight() * conv_gradients_.size());
   }
   NormGradient norm_gradient(size_t i) const {
     return {norm_gradients_.at<double>(norm_offsets_[i].weight),
             norm_gradients_.at<double>(norm_offsets_[i].bias)};
   }
-  bool exact() const { return conv_gradients_.all().scalar_type() == at::kDouble; }
+  int64_t numbers_per_weight() const { return exact_ ? 2 : 1; }
   WeightGradient weight_gradient(int64_t offset) const {
-    if (!exact()) return {conv_gradients_.at<float>(offset), nullptr, nullptr};
-    auto* even = conv_gradients_.at<double>(offset / 2);
-    return {nullptr, even, even + conv_gradients_.size() / 2};
+    return {conv_gradients_.at<float>(numbers_per_weight() * offset), exact_};
   }
   // The BatchNorms that read `channel` and those behind it: norm1 of the layers from `i` on, and the norm
   // behind the block.
@@ -243,11 +243,12 @@ class Pass {
     add(norm_, norm_gradient(2 * layers_.size()));
     return list;
   }
-  // All gradients of the convolutions' weights in float32, at their offsets.
+  // All gradients of the convolutions' weights, at their offsets.
   at::Tensor conv_gradients() const {
     const at::Tensor& sums = conv_gradients_.all();
-    if (!exact()) return sums;
-    return at::empty({sums.numel() / 2, 2}, sums.options().dtype(at::kFloat)).copy_(sums.view({2, -1}).t());
+    if (!exact_) return sums;
+    const at::Tensor parts = sums.view({-1, 2, 2});  // a pair of elements, its high or low parts, an element
+    return parts.select(1, 0) + parts.select(1, 1);
   }
   std::vector<at::Tensor> named_gradients(const at::Tensor& input_gradient) const {
     const at::Tensor norms = norm_gradients_.all().to(at::kFloat), convs = conv_gradients();
@@ -283,6 +284,7 @@ class Pass {
   int64_t x_offset_ = 0, x_squared_offset_ = 0;  // in sums_: Σx and Σx² of every channel
   std::vector<int64_t> bottleneck_sum_offsets_;  // in sums_, per layer: Σx, then Σx²
   Arena norm_gradients_, conv_gradients_;
+  bool exact_ = false;                     // conv_gradients_ has exact sums
   std::vector<NormOffsets> norm_offsets_;  // norm1 and norm2 of each layer, then the norm behind the block
   std::vector<ConvOffsets> conv_offsets_;  // per layer
 };
