@@ -6,7 +6,8 @@
 //
 // A source is one of these; the path and the content decide which:
 //   - a JPEG, PNG, WebP or BMP image; a folder of images; a .zip, .tar, .tar.gz or .tar.xz of images
-//   - CIFAR's .bin files or their folder, PNG sprites of CIFAR, TinyImages' .bin, SVHN's .mat
+//   - CIFAR's .bin files or their folder, PNG sprites of CIFAR, TinyImages' .bin, SVHN's .mat,
+//     MNIST's idx3-ubyte
 //   - .npy and .npz arrays, also folders of downsampled ImageNet's batches
 //   - packed files (.poem) and folders of them, which pack_images() writes; tars and packed files named
 //     with braces: pool-{000..127}.tar

@@ -23,14 +23,14 @@ namespace poem {
 
 // A path goes to the first reader that accepts it: those that were registered come first, and folders of
 // images last, because they accept every folder.
-extern const Reader packed_reader, tiny_reader, cifar_reader, mat_reader, npy_reader, npz_reader,
+extern const Reader packed_reader, tiny_reader, cifar_reader, mat_reader, idx_reader, npy_reader, npz_reader,
     sprites_reader, archive_reader, image_reader, folder_reader;
 
 namespace {
 
-const Reader* const kReaders[] = {&packed_reader, &tiny_reader,  &cifar_reader,   &mat_reader,
-                                  &npy_reader,    &npz_reader,   &sprites_reader, &archive_reader,
-                                  &image_reader,  &folder_reader};
+const Reader* const kReaders[] = {&packed_reader,  &tiny_reader,  &cifar_reader, &mat_reader,
+                                  &idx_reader,     &npy_reader,   &npz_reader,   &sprites_reader,
+                                  &archive_reader, &image_reader, &folder_reader};
 
 std::vector<Reader>& registered() {
   static std::vector<Reader> readers;

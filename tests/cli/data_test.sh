@@ -175,10 +175,12 @@ PYTHON
   [ -s data.sh ] || fail "docs/data.md has no commands"
   trap '[ $? = 0 ] || tail -3 "$logs/err" >&2' EXIT
   source data.sh >"$logs/out" 2>"$logs/err"
+  mkdir data/mnist # by hand, too
+  cp "$top/stand_ins/t10k-images-idx3-ubyte.gz" data/mnist/
   truncate -s $((3072 * 9)) data/tiny_images.bin # nobody offers these two
   echo 3 >data/80mn_cifar_idxs.txt
-  places=$(grep -hoE 'data/[^ ,}#]+' "$sources"/configs/cifar10-poem.yaml "$sources"/configs/study/*.yaml | sort -u)
-  expect_same "$(wc -w <<<"$places")" 13
+  places=$(grep -hoE 'data/[^ ,}#]+' "$sources"/configs/cifar10-poem.yaml "$sources"/configs/cifar10.yaml "$sources"/configs/study/*.yaml | sort -u)
+  expect_same "$(wc -w <<<"$places")" 14
   for place in $places; do
     case $place in
     *.txt) [ -e "$place" ] || fail "$place is missing" ;;

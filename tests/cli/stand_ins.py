@@ -2,6 +2,7 @@
 
 They have the names, the formats and the inner folders of the real downloads, and a few images each.
 """
+import gzip
 import io
 import os
 import random
@@ -73,6 +74,8 @@ tar("test_256.tar", {f"test_256/Places365_test_0000000{i}.jpg": png(256, 256) fo
 tar("LSUN.tar.gz", {f"LSUN/test/{i}.png": png(36, 36) for i in range(5)})
 tar("LSUN_resize.tar.gz", {f"LSUN_resize/LSUN_resize/{i}.png": png(32, 32) for i in range(6)})
 tar("iSUN.tar.gz", {f"iSUN/iSUN_patches/{i}.jpeg": png(32, 32) for i in range(7)})
+with gzip.open(f"{folder}/t10k-images-idx3-ubyte.gz", "wb") as file:
+    file.write(struct.pack(">4i", 0x0803, 3, 28, 28) + draw.randbytes(3 * 28 * 28))
 for part, inner in ((1, ""), (2, "a folder/")):
     with zipfile.ZipFile(f"{folder}/Imagenet64_train_part{part}_npz.zip", "w") as archive:
         for i in range(5 * part - 4, 5 * part + 1):
