@@ -56,11 +56,6 @@ train: {epochs: 5, learning_rate: 0.01}
   const fs::path folder = fs::temp_directory_path() / fmt::format("poem_team_{}", ::getpid());
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return 0.5 * (values[(values.size() - 1) / 2] + values[values.size() / 2]);
-}
-
 }  // namespace
 
 POEM_BENCH(team) {

@@ -100,6 +100,8 @@ void put_data(const TemporaryFolder& folder) {
   writer.finish({});
   folder.put("data/tiny_images.bin", std::string(20 * 3 * 32 * 32, 'x'));
   folder.put("data/80mn_cifar_idxs.txt", "1\n20\n");
+  const std::string one_of_28x28("\0\0\x08\x03\0\0\0\x01\0\0\0\x1c\0\0\0\x1c", 16);
+  folder.put("data/mnist/t10k-images-idx3-ubyte.gz", one_of_28x28 + std::string(28 * 28, 'x'));
   const std::string jpeg = encode_jpeg(at::zeros({32, 32, 3}, at::kByte));
   for (const char* image : {"dtd/images/banded/banded_0002.jpg", "dtd/images/woven/woven_0001.jpg",
                             "LSUN/test/0.jpg", "LSUN_resize/LSUN_resize/0.jpg", "iSUN/iSUN_patches/0.jpeg"})
