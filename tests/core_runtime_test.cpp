@@ -29,7 +29,7 @@ TEST(Runtime, SetsAndTellsTheThreads) {
   set_up_runtime(before);
 }
 
-TEST(Runtime, AThreadMayUseFewerThreads) {
+TEST(Runtime, AThreadMayHaveANumberOfItsOwn) {
   const int all = at::get_num_threads();
   int inside = 0;
   std::thread([&] {

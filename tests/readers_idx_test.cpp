@@ -41,6 +41,17 @@ class Idx : public ::testing::Test {
   const at::Tensor labels = at::tensor(std::vector<int>{2, 0, 9, 9, 1, 0, 3}, at::kByte);
 };
 
+// Labels are found by their names as MNIST writes them.
+TEST_F(Idx, OtherNamesAreReadWithoutLabels) {
+  for (const char* name : {"t10k-images-IDX3-ubyte", "t10k-images-idx3-UBYTE", "pictures-idx3-ubyte"}) {
+    SCOPED_TRACE(name);
+    folder.put(name, idx(images));
+    const ImageSet set = read_images(folder / name);
+    EXPECT_EQ(set.size(), 7);
+    EXPECT_FALSE(set.labelled());
+  }
+}
+
 // Plain or packed, each of the two by itself.
 TEST_F(Idx, GreyBecomesRgbAndLabelsLieBeside) {
   for (const char* name : {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz", "a-images.idx3-ubyte"}) {

@@ -19,8 +19,8 @@ namespace poem {
 namespace {
 
 constexpr int64_t kImages = 120;
-constexpr int kWalks =
-    5;  // fitting the first stage, with two, the first stage, the candidates, and the check of both
+// Over the pool: two that fit the first stage, the first stage, the candidates, and the check of both.
+constexpr int kWalks = 5;
 constexpr const char* kVictim = "00001.poem";
 
 class StagesOnShards : public ::testing::Test {

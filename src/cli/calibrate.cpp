@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "core/interrupts.h"
 #include "core/output_files.h"
+#include "core/text.h"
 #include "poem/config.h"
 #include "poem/detector.h"
 #include "poem/error.h"
@@ -45,6 +46,12 @@ bool contains(const fs::path& folder, const fs::path& path) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
+// The test images that lie in a folder of training batches and are not read with it (readers/cifar.cpp).
+bool is_beside_batches(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return starts_with(name, "test_batch.") || name == "test.bin" || starts_with(name, "val_data");
+}
+
 // Whether images of one source can be images of the other, whatever part of its place each takes.
 bool may_overlap(const Source& a, const Source& b) {
   if (is_drawn(a.place) != is_drawn(b.place)) return false;
@@ -53,6 +60,7 @@ bool may_overlap(const Source& a, const Source& b) {
     return one.flat == other.flat && one.set == other.set && one.seed == other.seed;
   }
   const fs::path one = fs::weakly_canonical(a.place), other = fs::weakly_canonical(b.place);
+  if (one != other && (is_beside_batches(one) || is_beside_batches(other))) return false;
   return contains(one, other) || contains(other, one);
 }
 

@@ -106,7 +106,10 @@ class Faults {
   int ends_[2] = {-1, -1};
 };
 
-constexpr int kInterrupted = 128 + SIGINT;  // an exit code
+// Whether a process with this exit code was asked to end: it ended by itself, having saved its work.
+bool was_asked_to_end(int code) {
+  return code == 128 + SIGINT || code == 128 + SIGTERM || code == 128 + SIGHUP;
+}
 
 // Ends all processes soon after the first that failed, and returns that one, or an exit code of 0. After
 // Ctrl-C they end by themselves, and rank 0 may take its time to save.
@@ -116,7 +119,7 @@ Children::Ended watch(Children& children) {
   int seconds = 0;
   while (children.running() > 0) {
     const Children::Ended ended = children.wait([&] {
-      if (first.code != 0 && first.code != kInterrupted && ++seconds == kSeconds)
+      if (first.code != 0 && !was_asked_to_end(first.code) && ++seconds == kSeconds)
         children.signal_all(SIGKILL);
     });
     if (first.code == 0) first = ended;
@@ -145,7 +148,7 @@ void launch(size_t processes, int port, const CommonOptions& common,
   }
   const Children::Ended first = watch(children);
   const bool said = faults.print();
-  if (first.code > 128 && first.code != kInterrupted && !said)
+  if (first.code > 128 && !was_asked_to_end(first.code) && !said)
     print_fault(fmt::format(
         "rank {}: was ended by signal {} (see the system's log, then continue from the checkpoint)", first.id,
         first.code - 128));

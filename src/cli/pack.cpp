@@ -48,7 +48,7 @@ void run(const Options& options) {
                             ? pack_stream(std::cin, options.out, options.read, options.pack)
                             : pack_images(options.source, options.out, options.read, options.pack);
   const std::string shards =
-      is_shard_folder(options.out) ? fmt::format(", {} shards", shard_paths(options.out).size()) : "";
+      is_shard_folder(options.out) ? fmt::format(", {} shards in all", shard_paths(options.out).size()) : "";
   fmt::print("{}: {} image{}{}{}\n", options.out, count, count == 1 ? "" : "s",
              options.pack.append ? " added" : "", shards);
 }

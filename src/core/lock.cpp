@@ -32,7 +32,8 @@ Lock::Lock(const std::string& path) : file_(path), ours_(std::filesystem::is_dir
   if (ours_) file_ += std::string("/") + kFile;
   descriptor_ = ::open(file_.c_str(), O_RDWR | O_CLOEXEC | (ours_ ? O_CREAT : 0), 0666);
   if (descriptor_ < 0)
-    throw Error(path, fmt::format("cannot be locked: {}", std::strerror(errno)), "check its permissions");
+    throw Error(path, fmt::format("cannot be locked: {}", std::strerror(errno)),
+                "check its permissions and the free space");
   const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) {
     spdlog::warn("{}: cannot be locked ({}): make sure that no other process writes there", path,

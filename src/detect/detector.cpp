@@ -340,7 +340,7 @@ Detector Detector::load(const std::string& path) {
   const TensorFile file = read_safetensors(path, remedy_for(path));
   if (const auto& format = file.text("format"); format != kFormat) {
     throw Error(path, fmt::format("has the format '{}', and this poem reads {}", format, kFormat),
-                is_newer(format) ? update_remedy(file) : "write it again with this poem");
+                is_newer(format) ? update_remedy(file) : "train it again, or use the poem that wrote it");
   }
   const std::string& text = file.text("detector");
   Detector detector;

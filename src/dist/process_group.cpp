@@ -92,7 +92,9 @@ class GroupChannel : public Channel {
     std::vector<at::Tensor> input = {own.to(device_).contiguous()};
     std::vector<std::vector<at::Tensor>> outputs(1);
     for (int i = 0; i < size_; ++i) outputs[0].push_back(at::empty_like(input[0]));
-    group().allgather(outputs, input)->wait();
+    const auto work = group().allgather(outputs, input);
+    if (own.device() != input[0].device()) finish(*work, timeout_);
+    work->wait();
     return at::stack(outputs[0]).to(own.device());
   }
 

@@ -223,7 +223,7 @@ std::string PhaseCost::limit() const {
 }
 
 double multiply_adds(Network& network, int64_t side) {
-  const at::NoGradGuard no_grad;
+  const at::AutoGradMode gradients(true);  // without, layers choose other kernels, of other names
   counted = 0;
   const auto handle = at::addThreadLocalCallback(
       at::RecordFunctionCallback(

@@ -76,7 +76,7 @@ class IdxFile {
 std::string labels_file(const std::string& path) {
   std::string name = fs::path(path).filename().string();
   const size_t images = name.rfind("images"), dimensions = name.rfind("idx3");
-  if (images == name.npos) return "";
+  if (images == name.npos || dimensions == name.npos || name.rfind("-ubyte") == name.npos) return "";
   name.replace(dimensions, 4, "idx1").replace(images, 6, "labels");
   const std::string plain = name.substr(0, name.rfind("-ubyte") + 6);
   for (const std::string& candidate : {plain, plain + ".gz"}) {

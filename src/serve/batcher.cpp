@@ -46,7 +46,7 @@ int64_t Batcher::batches() const {
 void Batcher::work() {
   using Clock = std::chrono::steady_clock;
   for (Batch batch = take(); !batch.requests.empty(); batch = take()) {
-    use_threads_here(batch.threads);
+    if (workers_.size() > 1) use_threads_here(batch.threads);
     const auto start = Clock::now();
     judge(batch.requests);
     give_back(batch, std::chrono::duration<double>(Clock::now() - start).count());

@@ -1,6 +1,7 @@
 // Judges the images of many requests together, on as many threads as there are. Nobody waits for a batch to
 // fill: whenever threads are free, the requests that wait are shared among them. So under load each thread
-// has a batch of its own and waits for no other, and a lone request for much work gets all threads.
+// has a batch of its own and waits for no other, and a lone request for much work gets
+// up to 16 of the threads that are free.
 //
 //   Batcher batcher({64, 256}, /*threads=*/2);
 //   if (auto verdicts = batcher.submit(detector, pixels)) use(verdicts->get());

@@ -33,8 +33,12 @@ class Reader : public json::json_sax_t {
   bool key(std::string& key) override {
     if (place_ == Place::kBody && key == "images") return go_to(Place::kBeforeImages);
     if (place_ != Place::kImage) return wrong_form();
-    if (key != "name" && key != "data")
-      return refuse(problem(400, fmt::format("unknown field '{}': {}", key, kForm)));
+    if (key != "name" && key != "data") {
+      constexpr size_t kLongest = 60;
+      const std::string field =
+          key.size() > kLongest ? fmt::format("of {} bytes", key.size()) : "'" + key + "'";
+      return refuse(problem(400, fmt::format("unknown field {}: {}", field, kForm)));
+    }
     field_is_name_ = key == "name";
     return true;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,12 +67,18 @@ void warn_of_leaks(const TrainingData& training, const std::optional<TestData>& 
                    const std::string& folder) {
   Findings tested, hidden;
   std::vector<const ImageSet*> sets, others;  // copies of images of `sets` are searched for in `others`
+  std::set<const ImageSet*> known;            // to be images of the training set
+  bool search_id = false;
   for (const MixturePart& part : training.outliers.parts()) {
-    if (is_searched(part, training.id)) others.push_back(&part.images);
-    if (contains(part.images.name, training.id.name, folder))
+    const bool searched = is_searched(part, training.id);
+    if (searched) others.push_back(&part.images);
+    if (contains(part.images.name, training.id.name, folder)) {
       hidden.sets.push_back(fmt::format("{} are images of {}", part.images.name, training.id.name));
+      known.insert(&part.images);
+    } else if (searched) {
+      search_id = true;
+    }
   }
-  const bool search_id = hidden.sets.empty() && !others.empty();
   if (search_id) sets.push_back(&training.id);
   if (test) {
     others.insert(others.begin(), &training.id);
@@ -82,7 +89,7 @@ void warn_of_leaks(const TrainingData& training, const std::optional<TestData>& 
   for (const ImageSet* other : others) {
     const std::vector<FoundCopies> found = finder.search(*other);
     for (size_t i = 0; i < sets.size(); ++i) {
-      if (sets[i] == other) continue;
+      if (sets[i] == other || (sets[i] == &training.id && known.count(other) > 0)) continue;
       (sets[i] == &training.id ? hidden : tested).add(found[i], *sets[i], *other);
     }
   }

@@ -1,8 +1,7 @@
 // Images that a run has in two roles: it tests with them but also trains on them, or they are ID images but
 // also outliers.
 //
-//   warn_of_leaks(training, test, config.data.folder);   // one line in the log of each kind, if there are
-//   any
+//   warn_of_leaks(training, test, config.data.folder);   // at most one line in the log of each kind
 #pragma once
 #include <optional>
 #include <string>
@@ -14,8 +13,8 @@ namespace poem {
 
 // Looks for images of the test sets in the training set and among the outliers, and for training images among
 // the outliers, by their pixels as they were read. Leaves out worlds that are drawn on demand, and mapped
-// files that do not fit into memory; but a source of the outliers that is a part of the training set, or
-// contains it, is noticed always. `folder` is where relative sources start.
+// files that do not fit into memory; but a source of the outliers that names the same file, folder or world
+// as the training set is noticed always. `folder` is where relative sources start.
 void warn_of_leaks(const TrainingData& training, const std::optional<TestData>& test,
                    const std::string& folder);
 

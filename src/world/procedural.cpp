@@ -1,8 +1,8 @@
 // Procedural outliers: pictures that follow a rule and show no object, but for one family of pasted pieces of
-// other outliers. Fractals, dead leaves, spectral noise
-// and the like are known to serve as outliers and as training images when no photos are at hand. They cover
-// the whole frame, or lie on the background that all sets share. None of them is an OOD test family: no
-// regular texture, no digit, no scene, and no piece of an ID image.
+// other outliers. Fractals, dead leaves, spectral noise and the like are known to serve as outliers and as
+// training images when no photos are at hand. They cover the whole frame, or lie on the background that all
+// sets share. None of them is an OOD test family: no regular texture, no digit, no scene, and no piece of an
+// ID image.
 #include <algorithm>
 #include <array>
 #include <cmath>

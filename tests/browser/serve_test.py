@@ -45,7 +45,7 @@ def paste(browser, path):
 
 
 def check_kinds(browser):
-    """A class may have the name "unknown"; and pictures that were drawn are not kept a second time."""
+    """What is known decides the colour, not the word; and pictures that were drawn are not kept a second time."""
     for known, kind in ((True, "known"), (False, "unknown"), (None, "unsure")):
         shows = browser.run("""show({name: 'a', verdict: 'unknown', known: arguments[0], predicted: null, score: 1, p_value: null},
                                      new File(['a'], 'a'));

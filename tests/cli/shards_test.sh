@@ -40,7 +40,7 @@ same() { cmp <(/usr/bin/python3 read.py "$1") <(/usr/bin/python3 read.py "$2") |
 # Shards hold the images of one file.
 expect_ok pack world:train:50 one.poem
 expect_ok pack world:train:50 set --shard-size 60K
-expect_words "$logs/out" "set: 50 images, 3 shards"
+expect_words "$logs/out" "set: 50 images, 3 shards in all"
 expect_same "$(ls set | tr '\n' ' ')" "00000.poem 00001.poem 00002.poem shards.json "
 same one.poem set
 expect_ok info set
