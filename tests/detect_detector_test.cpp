@@ -164,7 +164,7 @@ TEST(Detector, WhatIsNoDetectorIsAnError) {
   other.metadata.erase("poem");
   expect(other, {"changed", "(update poem)"});
   other.metadata["format"] = "poem-detector-1";
-  expect(other, {"changed", "poem-detector-1", "write it again"});
+  expect(other, {"changed", "poem-detector-1", "the poem that wrote it"});
   other = file;
   other.metadata.clear();
   expect(other, {"changed", "no entry 'format'"});
