@@ -43,9 +43,9 @@ inline Detector photo_detector(int64_t size) {  // the network of configs/my-ima
   NetworkSpec spec;
   spec.name = "wideresnet";
   spec.depth = 10;
-  spec.classes = 8;
-  Detector detector{make_network(spec, 1), make_score("energy"), 0, std::vector<std::string>(8, "class"),
-                    size};
+  const std::vector<std::string> classes = {"a", "b", "c", "d", "e", "f", "g", "h"};
+  spec.classes = static_cast<int64_t>(classes.size());
+  Detector detector{make_network(spec, 1), make_score("energy"), 0, classes, size};
   detector.network->train(false);
   return detector;
 }
