@@ -43,8 +43,8 @@ struct ImageSet {
   std::vector<std::string> class_names;
   std::vector<int64_t> left_out = {};  // ascending: rows of `pixels` that do not belong to the set
   ImageNames names = {};  // one path per image, relative to the source; empty if the images have no names
-  bool may_repeat =
-      false;  // images of which each pixel is repeated 2×2 are smaller files: no filter acts on them
+  // An image of which each pixel is repeated 2×2 is a smaller file: only the Gaussian filter acts on it.
+  bool may_repeat = false;
 
   int64_t size() const { return pixels.size(0) - static_cast<int64_t>(left_out.size()); }  // N
   int64_t channels() const { return pixels.size(1); }

@@ -55,10 +55,7 @@ bool is_beside_batches(const fs::path& file) {
 // Whether images of one source can be images of the other, whatever part of its place each takes.
 bool may_overlap(const Source& a, const Source& b) {
   if (is_drawn(a.place) != is_drawn(b.place)) return false;
-  if (is_drawn(a.place)) {
-    const WorldSource one = parse_world(a.place), other = parse_world(b.place);
-    return one.flat == other.flat && one.set == other.set && one.seed == other.seed;
-  }
+  if (is_drawn(a.place)) return same_images(parse_world(a.place), parse_world(b.place));
   const fs::path one = fs::weakly_canonical(a.place), other = fs::weakly_canonical(b.place);
   if (one != other && (is_beside_batches(one) || is_beside_batches(other))) return false;
   return contains(one, other) || contains(other, one);

@@ -59,6 +59,10 @@ ImageSet draw_source(const WorldSource& world) {
                     : draw_world(world.set, world.count, world.seed);
 }
 
+bool same_images(const WorldSource& a, const WorldSource& b) {
+  return a.flat == b.flat && a.set == b.set && a.seed == b.seed;
+}
+
 std::shared_ptr<LazyImages> open_lazily(const std::string& text, const ReadOptions& options) {
   const Source source = parse_source(text, options.folder);
   if (!is_drawn(source.place) || !source.whole()) return nullptr;

@@ -22,6 +22,9 @@ struct WorldSource {
 WorldSource parse_world(const std::string& source);
 ImageSet draw_source(const WorldSource& world);
 
+// Whether the smaller one is the beginning of the other.
+bool same_images(const WorldSource& a, const WorldSource& b);
+
 // The images that read_images() would draw, each drawn when it is first needed. Null if the source is not a
 // whole world of images.
 std::shared_ptr<LazyImages> open_lazily(const std::string& source, const ReadOptions& options);

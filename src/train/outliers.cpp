@@ -173,10 +173,7 @@ void tell_parts(const Mixture& outliers) {
 }  // namespace
 
 bool same_place(const Source& a, const Source& b) {
-  if (is_drawn(a.place) && is_drawn(b.place)) {
-    const WorldSource first = parse_world(a.place), second = parse_world(b.place);
-    return first.flat == second.flat && first.set == second.set && first.seed == second.seed;
-  }
+  if (is_drawn(a.place) && is_drawn(b.place)) return same_images(parse_world(a.place), parse_world(b.place));
   const auto path = [](const Source& source) {
     return (std::filesystem::path(source.place) / "").lexically_normal();
   };

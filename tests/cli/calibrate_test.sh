@@ -61,6 +61,18 @@ for source in photos 'photos/train#count=50' photos/train/boat; do
 done
 ln -s photos/train elsewhere
 expect_error elsewhere "trained on, from " "photos/train (name" -- calibrate run --id elsewhere --out bad.safetensors
+# The test images of CIFAR-10 lie in the folder of its training images.
+mkdir batches
+for file in data_batch_1 test_batch; do
+  python3 -c 'import sys
+for i in range(30): sys.stdout.buffer.write(bytes([i % 10]) + bytes([7 * i]) * 3072)' >batches/$file.bin
+done
+expect_ok train image.yaml --out on-batches --set train.epochs=1 --set data.train=batches --set data.validation=0 --set mining.select=30
+for source in batches batches/data_batch_1.bin; do
+  expect_error "$source" "trained on, from " -- calibrate on-batches --id "$source" --out bad.safetensors
+done
+expect_ok calibrate on-batches --id batches/test_batch.bin --out calibrated.safetensors
+
 expect_error "new.safetensors" "exists already" "--force" -- calibrate run --id flat --out new.safetensors
 expect_error "--tpr" "is 1.5" "0.95 is usual" -- calibrate run --id flat --tpr 1.5 --out bad.safetensors
 expect_error "--tpr" "is 0" -- calibrate run --id flat --tpr 0 --out bad.safetensors
