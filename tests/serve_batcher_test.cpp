@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "poem/fit.h"
@@ -72,6 +73,35 @@ TEST(Batcher, ThreadsJudgeAtTheSameTime) {
   EXPECT_EQ(batcher.waiting(), 0);
 }
 
+TEST(Batcher, AShortRequestIsNotHeldUpByALongOne) {
+  const auto d = detector();
+  Batcher batcher({64, 10000}, /*threads=*/2);
+  const auto busy = batcher.submit(d, images(3000, 1));
+  batcher.submit(d, images(1, 2))->get();
+  EXPECT_EQ(busy->wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  batcher.judge(d, images(1, 3));
+  EXPECT_EQ(busy->wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+}
+
+TEST(Batcher, JudgesForManyThatWait) {
+  const auto d = detector();
+  Batcher batcher({16, 1000}, /*threads=*/2);
+  std::vector<std::thread> clients;
+  for (uint64_t i = 0; i < 6; ++i) {
+    clients.emplace_back([&, i] {
+      for (int64_t j = 0; j < 5; ++j) {
+        const at::Tensor pixels = at::randint(0, 256, {1 + static_cast<int64_t>(i), 3, 8, 8}, at::kByte);
+        const auto verdicts = batcher.judge(d, pixels);
+        ASSERT_TRUE(verdicts);
+        expect_same(*verdicts, d->judge(pixels));
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(batcher.waiting(), 0);
+  EXPECT_LE(batcher.batches(), 30);
+}
+
 // Mahalanobis collects the outputs of all layers while the network runs.
 TEST(Batcher, ThreadsDoNotMixTheLayersOfTheirImages) {
   Detector d = *detector();
@@ -111,6 +141,7 @@ TEST(Batcher, RefusesWhatDoesNotFitIntoTheQueue) {
       ++refused;
   }
   EXPECT_GT(refused, 0);
+  EXPECT_FALSE(batcher.judge(d, images(10, 1)));
   for (auto& one : accepted) EXPECT_EQ(one.get().size(), 1u);
   EXPECT_EQ(busy->get().size(), 2000u);
   EXPECT_TRUE(batcher.submit(d, images(10, 1)));  // there is room again
@@ -140,6 +171,8 @@ TEST(Batcher, AFailureReachesTheOneWhoAsked) {
   auto wrong = batcher.submit(d, at::zeros({1, 2, 8, 8}, at::kByte));  // two channels
   EXPECT_ANY_THROW(wrong->get());
   EXPECT_EQ(batcher.submit(d, images(1, 1))->get().size(), 1u);  // and the next one is judged
+  EXPECT_ANY_THROW(batcher.judge(d, at::zeros({1, 2, 8, 8}, at::kByte)));
+  EXPECT_EQ(batcher.judge(d, images(1, 1))->size(), 1u);
 }
 
 }  // namespace

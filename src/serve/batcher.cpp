@@ -9,6 +9,31 @@
 
 namespace poem {
 
+// Begins when its threads were taken from those that are free.
+class Batcher::Turn {
+ public:
+  Turn(Batcher& batcher, int threads, int64_t images)
+      : batcher_(batcher), threads_(threads), images_(std::max<int64_t>(images, 1)) {
+    if (batcher.workers_.size() > 1) use_threads_here(threads);
+  }
+  ~Turn() {
+    const std::chrono::duration<double> took = Clock::now() - start_;
+    const std::lock_guard<std::mutex> lock(batcher_.mutex_);
+    batcher_.free_threads_ += threads_;
+    batcher_.image_seconds_ = took.count() * threads_ / static_cast<double>(images_);
+    if (!batcher_.queue_.empty()) batcher_.changed_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Batcher& batcher_;
+  const int threads_;
+  const int64_t images_;
+  const Clock::time_point start_ = Clock::now();
+};
+
 Batcher::Batcher(const Limits& limits, int threads) : limits_(limits), free_threads_(threads) {
   for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
 }
@@ -20,6 +45,16 @@ Batcher::~Batcher() {
   }
   changed_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+}
+
+std::optional<std::vector<Verdict>> Batcher::judge(std::shared_ptr<const Detector> detector,
+                                                   at::Tensor pixels) {
+  if (!take_thread(pixels.size(0))) {
+    auto verdicts = submit(std::move(detector), std::move(pixels));
+    return verdicts ? std::optional(verdicts->get()) : std::nullopt;
+  }
+  const Turn turn(*this, 1, pixels.size(0));
+  return detector->judge(pixels);
 }
 
 std::optional<std::future<std::vector<Verdict>>> Batcher::submit(std::shared_ptr<const Detector> detector,
@@ -44,12 +79,9 @@ int64_t Batcher::batches() const {
 }
 
 void Batcher::work() {
-  using Clock = std::chrono::steady_clock;
   for (Batch batch = take(); !batch.requests.empty(); batch = take()) {
-    if (workers_.size() > 1) use_threads_here(batch.threads);
-    const auto start = Clock::now();
+    const Turn turn(*this, batch.threads, batch.images);
     judge(batch.requests);
-    give_back(batch, std::chrono::duration<double>(Clock::now() - start).count());
   }
 }
 
@@ -75,19 +107,21 @@ Batcher::Batch Batcher::take() {
   return batch;
 }
 
+// Whether a request can be judged at once, and by one thread.
+bool Batcher::take_thread(int64_t images) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!queue_.empty() || free_threads_ == 0 || threads_for(images, free_threads_) > 1) return false;
+  --free_threads_;
+  ++batches_;
+  return true;
+}
+
 // Threads of one forward pass wait for each other after every layer, which must be little beside their work.
 int Batcher::threads_for(int64_t images, int most) const {
   constexpr double kWorthAThread = 0.004;  // seconds
   constexpr double kMost = 16;             // every worker may once have had that many
   const double worth = static_cast<double>(images) * image_seconds_ / kWorthAThread;
   return std::clamp(static_cast<int>(std::min(worth, kMost)), 1, most);
-}
-
-void Batcher::give_back(const Batch& batch, double seconds) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  free_threads_ += batch.threads;
-  image_seconds_ = seconds * batch.threads / static_cast<double>(std::max<int64_t>(batch.images, 1));
-  if (batch.threads > 1) changed_.notify_all();  // otherwise the worker itself takes what waits
 }
 
 void Batcher::judge(std::vector<Request>& requests) {

@@ -1,10 +1,10 @@
 // Judges the images of many requests together, on as many threads as there are. Nobody waits for a batch to
 // fill: whenever threads are free, the requests that wait are shared among them. So under load each thread
 // has a batch of its own and waits for no other, and a lone request for much work gets
-// up to 16 of the threads that are free.
+// up to 16 of the threads that are free. A lone request for little work is judged by the thread that asks.
 //
 //   Batcher batcher({64, 256}, /*threads=*/2);
-//   if (auto verdicts = batcher.submit(detector, pixels)) use(verdicts->get());
+//   if (auto verdicts = batcher.judge(detector, pixels)) use(*verdicts);
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -32,7 +32,10 @@ class Batcher {
   ~Batcher();  // judges what still waits
 
   // The verdicts of one request's images, n×C×size×size as Detector::judge() takes them. Empty if there is no
-  // room in the queue. An empty queue takes a request of any size. What judge() throws, get() throws.
+  // room in the queue. An empty queue takes a request of any size. Throws what Detector::judge() throws.
+  std::optional<std::vector<Verdict>> judge(std::shared_ptr<const Detector> detector, at::Tensor pixels);
+
+  // The same without waiting, never in this thread.
   std::optional<std::future<std::vector<Verdict>>> submit(std::shared_ptr<const Detector> detector,
                                                           at::Tensor pixels);
   int64_t waiting() const;  // images in the queue
@@ -49,10 +52,11 @@ class Batcher {
     int64_t images = 0;
     int threads = 0;
   };
+  class Turn;  // threads that judge, until they are free again
   void work();
   Batch take();
+  bool take_thread(int64_t images);
   int threads_for(int64_t images, int most) const;
-  void give_back(const Batch& batch, double seconds);
   static void judge(std::vector<Request>& requests);
 
   const Limits limits_;

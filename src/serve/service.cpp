@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -73,11 +74,28 @@ Answer too_many_images(int64_t most) {
 Service::Service(std::string path, at::Device device, const Batcher::Limits& limits)
     : path_(std::move(path)),
       device_(device),
-      detector_(load()),
       most_images_(limits.queue),
       free_decoders_(std::max(1U, std::thread::hardware_concurrency())),
       batcher_(limits, device.is_cpu() ? runtime().threads : 1) {
-  metrics_.set_detector(short_checksum(path_), score_buckets(*detector_));
+  reload();
+}
+
+void Service::reload() {
+  const auto written = [this] {
+    std::error_code ignored;
+    return std::filesystem::last_write_time(path_, ignored);
+  };
+  std::filesystem::file_time_type before;
+  std::shared_ptr<const Detector> detector;
+  std::string name;
+  do {
+    before = written();
+    detector = load();
+    name = short_checksum(path_);
+  } while (written() != before);  // replaced in between
+  const std::lock_guard<std::mutex> lock(mutex_);
+  detector_ = std::move(detector);
+  metrics_.set_detector(name, score_buckets(*detector_));
 }
 
 std::shared_ptr<const Detector> Service::load() const {
@@ -88,14 +106,6 @@ std::shared_ptr<const Detector> Service::load() const {
                 "serve a detector of colour images");
   detector->network->to(device_);
   return detector;
-}
-
-void Service::reload() {
-  std::shared_ptr<const Detector> detector = load();
-  const std::string name = short_checksum(path_);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  detector_ = std::move(detector);
-  metrics_.set_detector(name, score_buckets(*detector_));
 }
 
 std::shared_ptr<const Detector> Service::current() const {
@@ -152,10 +162,10 @@ Answer Service::predict(const std::vector<Upload>& uploads) {
     }
   }
   if (!images.empty()) {
-    auto verdicts = batcher_.submit(detector, at::stack(images));
+    const auto verdicts = batcher_.judge(detector, at::stack(images));
     if (!verdicts) return problem(429, "too many images are waiting; try again");
     auto next = results.begin();
-    for (const Verdict& verdict : verdicts->get()) {
+    for (const Verdict& verdict : *verdicts) {
       while (next->contains("error")) ++next;
       next++->update(result(*detector, verdict));
     }
