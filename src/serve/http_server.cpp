@@ -71,6 +71,7 @@ class Connection : public httplib::Stream {
     if (refusal_) return -1;
     if (unread_ == 0) return refuse(in_head_ ? 431 : 413, fmt::format("is larger than {} bytes", most_));
     if (first_ == last_) {
+      if (!flush()) return -1;  // the client may wait for it
       if (!is_ready(POLLIN, std::min(end_, Clock::now() + silence_)))
         return refuse(408, "took too long to arrive");
       const ssize_t received = recv(socket_, buffer_.data(), buffer_.size(), 0);
@@ -88,15 +89,22 @@ class Connection : public httplib::Stream {
     return static_cast<ssize_t>(count);
   }
 
-  // Writes all.
+  // httplib writes the head and the body of an answer one after the other. They are sent together.
   ssize_t write(const char* from, size_t size) override {
-    for (size_t sent = 0; sent < size;) {
-      if (!is_writable()) return -1;
-      const ssize_t count = send(socket_, from + sent, size - sent, MSG_NOSIGNAL);
-      if (count < 0 && errno != EINTR) return -1;
+    unsent_.append(from, size);
+    return static_cast<ssize_t>(size);
+  }
+
+  // Sends all that was written.
+  bool flush() {
+    for (size_t sent = 0; sent < unsent_.size();) {
+      if (!is_writable()) return false;
+      const ssize_t count = send(socket_, unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL);
+      if (count < 0 && errno != EINTR) return false;
       sent += static_cast<size_t>(std::max<ssize_t>(count, 0));
     }
-    return static_cast<ssize_t>(size);
+    unsent_.clear();
+    return true;
   }
 
   bool is_readable() const override { return wait(silence_); }
@@ -134,6 +142,7 @@ class Connection : public httplib::Stream {
   std::optional<Answer> refusal_;   // why reading ended
   std::array<char, 4096> buffer_;   // httplib reads the head byte by byte
   size_t first_ = 0, last_ = 0;     // of the bytes in the buffer
+  std::string unsent_;              // what httplib wrote
 };
 
 namespace {
@@ -204,8 +213,9 @@ void HttpServer::serve(Connection& connection) {
       connection.begin_body(std::min(body_bytes(request).value_or(kChunked), 2 * payload_max_length_));
     });
     if (!answered && connection.refusal()) connection.send_refusal();
+    const bool sent = connection.flush();
     if (connection.has_unread()) connection.drain();
-    if (!answered || last || closes || connection.has_unread()) return;
+    if (!answered || !sent || last || closes || connection.has_unread()) return;
   }
 }
 

@@ -179,7 +179,7 @@ Server::Server(Service& service, const ServerOptions& options)
   server.set_read_timeout(options.timeout);
   server.set_write_timeout(options.timeout);
   server.set_payload_max_length(options.body_bytes);
-  server.set_tcp_nodelay(true);  // an answer is two writes: the second must not wait for an acknowledgement
+  server.set_tcp_nodelay(true);  // an answer must not wait until the one before it is acknowledged
   // httplib's own choice would let two services listen at one port.
   server.set_socket_options([this](socket_t socket) {
     http_->listener = socket;
