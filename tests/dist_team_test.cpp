@@ -154,6 +154,45 @@ TEST_P(Teams, SumAndJoin) {
   });
 }
 
+// Short messages go through shared memory, long ones through c10d, and a long one may be on its way
+// meanwhile.
+TEST_P(Teams, MessagesOfAllLengthsStayApart) {
+  const int size = GetParam();
+  as_team(size, [&](const Team& team) {
+    const auto message = [&](int64_t length, int turn, int rank) {
+      return at::arange(length, at::kDouble) + 10 * turn + rank;
+    };
+    for (int turn = 0; turn < 40; ++turn) {
+      if (turn % size == team.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(turn % 4));
+      const at::Tensor on_its_way = message(20000, turn, team.rank());
+      const std::function<void()> wait = team.start_sum(on_its_way);
+      for (const int64_t length : {1, 8192, 8193}) {  // 8,192 are the most that shared memory takes
+        const at::Tensor sum = message(length, turn, team.rank());
+        at::Tensor expected = at::zeros_like(sum);
+        for (int rank = 0; rank < size; ++rank) expected += message(length, turn, rank);
+        team.sum(sum);
+        ASSERT_TRUE(at::equal(sum, expected)) << length << " numbers, turn " << turn;
+      }
+      wait();
+      ASSERT_EQ(on_its_way[7].item<double>(), size * (7 + 10 * turn) + size * (size - 1) / 2);
+    }
+  });
+}
+
+// A rank may write its next message while others still read this one.
+TEST_P(Teams, NoMessageTakesThePlaceOfOneThatIsStillRead) {
+  const int size = GetParam();
+  as_team(size, [&](const Team& team) {
+    for (int turn = 0; turn < 1000; ++turn) {
+      const at::Tensor sum = at::full({8192}, turn, at::kDouble);
+      team.sum(sum);
+      const auto [least, most] = at::aminmax(sum);
+      ASSERT_EQ(least.item<double>(), turn * size);
+      ASSERT_EQ(most.item<double>(), turn * size);
+    }
+  });
+}
+
 // Counts the bytes that a rank gets.
 class CountingChannel : public Channel {
  public:
@@ -283,11 +322,18 @@ TEST_P(Teams, BatchNormSeesTheWholeBatch) {
 }
 
 TEST(Team, NamesARankThatIsGone) {
-  const auto channels = connect_threads(2, std::chrono::seconds(20));
-  std::thread other([&] { channels[1]()->close(); });  // without a word
-  const Team team(channels[0](), thread_place(0, 2));
-  expect_error([&] { team.sum(at::ones({3})); }, {"rank 1", "continue from the checkpoint"});
-  other.join();
+  for (const bool closes : {true, false}) {
+    for (const int64_t numbers : {3, 100000}) {
+      const auto channels = connect_threads(2, std::chrono::seconds(20));
+      std::thread other([&] {
+        const auto channel = channels[1]();
+        if (closes) channel->close();  // without a word
+      });
+      const Team team(channels[0](), thread_place(0, 2));
+      expect_error([&] { team.sum(at::ones({numbers})); }, {"rank 1", "continue from the checkpoint"});
+      other.join();
+    }
+  }
 }
 
 TEST(Team, IsSilentAboutARankThatSaidWhyItEnded) {

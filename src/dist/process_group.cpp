@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "dist/channel.h"
+#include "dist/shared_memory.h"
 #include "poem/error.h"
 
 #if defined(POEM_HAS_GLOO) || defined(POEM_HAS_NCCL)
@@ -136,8 +137,10 @@ std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size,
   options->devices = {interface     ? ProcessGroupGloo::createDeviceForInterface(interface)
                       : one_machine ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                     : ProcessGroupGloo::createDefaultDevice()};
-  return std::make_unique<GroupChannel<ProcessGroupGloo>>(
-      store, c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options), at::kCPU, timeout);
+  return share_memory(
+      std::make_unique<GroupChannel<ProcessGroupGloo>>(
+          store, c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options), at::kCPU, timeout),
+      rank, size, timeout);
 }
 #endif
 
