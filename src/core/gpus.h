@@ -8,9 +8,10 @@
 
 namespace poem {
 
-// As CUDA_VISIBLE_DEVICES names them; all of the machine if it is not set. Does not start CUDA, which reads
-// that variable only once.
-std::vector<std::string> visible_gpus();
+// As CUDA_VISIBLE_DEVICES names them. If it is not set, all whose files are in the folder `devices`: CUDA
+// counts them from 0, although in a container a file keeps the number that it has on the machine. Does not
+// start CUDA, which reads that variable only once.
+std::vector<std::string> visible_gpus(const std::string& devices = "/dev");
 
 // "CUDA_VISIBLE_DEVICES=NAME" for the `index`-th process, round and round. There must be a GPU.
 std::string gpu_variable(const std::vector<std::string>& gpus, size_t index);
