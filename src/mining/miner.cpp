@@ -91,7 +91,8 @@ std::vector<int64_t> distinct_images(const std::vector<Crop>& crops) {
 double shared(const std::vector<int64_t>& a, const std::vector<int64_t>& b, const Team& team) {
   std::vector<int64_t> both;  // of two ascending lists
   std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
-  return team.sum(static_cast<double>(both.size())) / std::max(team.sum(static_cast<double>(a.size())), 1.0);
+  const double found = team.sum(static_cast<double>(both.size()));
+  return found / std::max(team.sum(static_cast<double>(a.size())), 1.0);
 }
 
 // Over the indices of all shards.
@@ -99,7 +100,8 @@ template <class Function>
 double mean_over(const std::vector<int64_t>& indices, Function value, const Team& team) {
   double sum = 0;
   for (int64_t i : indices) sum += value(i);
-  return team.sum(sum) / std::max(team.sum(static_cast<double>(indices.size())), 1.0);
+  sum = team.sum(sum);
+  return sum / std::max(team.sum(static_cast<double>(indices.size())), 1.0);
 }
 
 // exp(−Σ s log s) over the shares s of the clusters: 1 if all entries are in one cluster, k if they are
@@ -177,9 +179,11 @@ void describe(const TwoStages& stages, const PoolScores& scores, const std::vect
     d.recall_error = stages.recall->error;
   }
   PoolScores sample = stages.sample_scores;
-  if (team.any(!sample.other.empty()))
-    d.draw_overlap =
-        shared(take_best(stages.sample, sample.rank), take_best(stages.sample, sample.other), team);
+  if (team.any(!sample.other.empty())) {
+    const std::vector<int64_t> best = take_best(stages.sample, sample.rank);
+    const std::vector<int64_t> others = take_best(stages.sample, sample.other);
+    d.draw_overlap = shared(best, others, team);
+  }
   std::vector<int64_t> scored;
   std::set_intersection(chosen.begin(), chosen.end(), stages.candidates.begin(), stages.candidates.end(),
                         std::back_inserter(scored));
