@@ -1,11 +1,17 @@
 #include "dist/team.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 
 #include "dist/batch_norm.h"
@@ -193,28 +199,38 @@ TEST_P(Teams, NoMessageTakesThePlaceOfOneThatIsStillRead) {
   });
 }
 
+// By hand: of a sum each rank sends 2·(G−1)/G times the bytes, of gathered rows its own to every other rank.
+TEST_P(Teams, CountTheBytesThatTheySend) {
+  const int size = GetParam();
+  as_team(size, [&](const Team& team) {
+    team.sum(at::zeros({300}));
+    EXPECT_EQ(team.bytes_sent(), 2 * (size - 1) * 1200 / size);
+    int64_t before = team.bytes_sent();
+    for (int i = 0; i < 3; ++i) team.sum(1.0);
+    EXPECT_EQ(team.bytes_sent() - before, 2 * (size - 1) * 24 / size) << "one of them is not a whole number";
+    before = team.bytes_sent();
+    const bool last = team.rank() == size - 1;
+    team.rows(at::zeros({last ? 4 : 5, 3}), 5 * size - 1);
+    EXPECT_EQ(team.bytes_sent() - before, (size - 1) * 5 * 3 * 4) << "the last rank's rows are padded";
+  });
+}
+
 // Counts the bytes that a rank gets.
-class CountingChannel : public Channel {
+class CountingChannel : public ChannelAround {
  public:
   CountingChannel(std::unique_ptr<Channel> channel, int64_t& bytes)
-      : channel_(std::move(channel)), bytes_(bytes) {}
+      : ChannelAround(std::move(channel)), bytes_(bytes) {}
   std::function<void()> start_sum(const at::Tensor& tensor) override {
     bytes_ += static_cast<int64_t>(tensor.nbytes());
-    return channel_->start_sum(tensor);
+    return ChannelAround::start_sum(tensor);
   }
   at::Tensor gather(const at::Tensor& own) override {
-    at::Tensor all = channel_->gather(own);
+    at::Tensor all = ChannelAround::gather(own);
     bytes_ += static_cast<int64_t>(all.nbytes());
     return all;
   }
-  void close() override { channel_->close(); }
-  void write(const std::string& key, const std::string& text) override { channel_->write(key, text); }
-  std::string read(const std::string& key) override { return channel_->read(key); }
-  bool has(const std::string& key) override { return channel_->has(key); }
-  int64_t count(const std::string& key) override { return channel_->count(key); }
 
  private:
-  std::unique_ptr<Channel> channel_;
   int64_t& bytes_;
 };
 
@@ -224,18 +240,15 @@ TEST(Team, JoinsListsAtTheCostOfTheirEntries) {
   constexpr int64_t kEntries = 1000;
   std::vector<int64_t> list(kEntries);
   std::iota(list.begin(), list.end(), int64_t{0});
-  const auto channels = connect_threads(kSize, std::chrono::seconds(20));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kSize; ++rank) {
-    threads.emplace_back([&, rank] {
-      int64_t bytes = 0;
-      const Team team(std::make_unique<CountingChannel>(channels[rank](), bytes), thread_place(rank, kSize));
-      EXPECT_EQ(team.joined(rank == 1 ? list : std::vector<int64_t>()), list);
-      EXPECT_EQ(bytes, 8 * (kEntries + kSize));
-      EXPECT_TRUE(team.joined({}).empty());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  std::vector<int64_t> bytes(kSize);
+  const auto work = [&](const Team& team) {
+    EXPECT_EQ(team.joined(team.rank() == 1 ? list : std::vector<int64_t>()), list);
+    EXPECT_EQ(bytes[team.rank()], 8 * (kEntries + kSize));
+    EXPECT_TRUE(team.joined({}).empty());
+  };
+  as_team(kSize, work, [&](int rank, std::unique_ptr<Channel> channel) {
+    return std::make_unique<CountingChannel>(std::move(channel), bytes[rank]);
+  });
 }
 
 TEST_P(Teams, TextsAreSaidOnce) {
@@ -342,6 +355,168 @@ TEST(Team, IsSilentAboutARankThatSaidWhyItEnded) {
   const Team team(channels[0](), thread_place(0, 2));
   EXPECT_THROW(team.sum(at::ones({3})), SaidElsewhere);
   other.join();
+}
+
+using Table = std::map<std::string, std::string>;
+
+// Of a rank that reaches no other, and has this table of texts.
+class BrokenChannel : public Channel {
+ public:
+  explicit BrokenChannel(Table& table) : table_(table) {}
+  std::function<void()> start_sum(const at::Tensor&) override { throw std::runtime_error("no answer"); }
+  at::Tensor gather(const at::Tensor&) override { throw std::runtime_error("no answer"); }
+  void close() override {}
+  void write(const std::string& key, const std::string& text) override { table_[key] = text; }
+  std::string read(const std::string& key) override { return table_.at(key); }
+  bool has(const std::string& key) override { return table_.count(key) > 0; }
+  int64_t count(const std::string&) override { throw std::runtime_error("nobody counts"); }
+
+ private:
+  Table& table_;
+};
+
+// Two machines with three ranks each. The table went with rank 0, and rank 1 may have gone with it.
+TEST(Team, SpeaksOnEveryMachineWithoutTheTable) {
+  const bool expected[] = {true, true, false, true, false, false};
+  for (int rank = 0; rank < 6; ++rank) {
+    Place place = thread_place(rank, 6);
+    place.local_rank = rank % 3;
+    place.local_size = 3;
+    Table table;
+    for (int other = 0; other < 6; ++other) table[fmt::format("left/{}", other)] = "";
+    EXPECT_EQ(Team(std::make_unique<BrokenChannel>(table), place).says("rank 0 has ended"), expected[rank])
+        << rank;
+  }
+}
+
+int ended_process() {
+  const int child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  return child;
+}
+
+// What rank 2 of three says of ranks 0 and 1, which do not answer. `fill` gets the table, in which rank 2 has
+// written where it runs.
+std::string message_about(const std::function<void(Table&)>& fill, Table& table) {
+  const Team team(std::make_unique<BrokenChannel>(table), thread_place(2, 3));
+  fill(table);
+  try {
+    team.sum(1.0);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// A rank sees of its own machine who still runs, and reads the rest in the table.
+TEST(Team, SaysOfRanksOnlyWhatIsKnown) {
+  const int ended = ended_process();
+  const auto ended_here = [&](const Table& table) {
+    const std::string own = std::to_string(::getpid());
+    std::string address = table.at("host/2");
+    return address.replace(address.find(" " + own) + 1, own.size(), std::to_string(ended));
+  };
+  const std::string killed = fmt::format("(process {} on {})", ended, host_name());
+  const std::string running = fmt::format("(process {} on {})", ::getpid(), host_name());
+  const std::string remedy = " (see why, then continue from the checkpoint, or start again if there is none)";
+  const std::vector<std::pair<std::function<void(Table&)>, std::string>> cases = {
+      {[](Table& t) {
+         t.insert({{"host/0", "far 5"}, {"host/1", "far 6"}});
+       },
+       "rank 0 (process 5 on far), rank 1 (process 6 on far): have not answered: killed, hanging, busy, or "
+       "out "
+       "of reach"},
+      {[](Table& t) {
+         t.insert({{"host/0", "far 5"}, {"stuck/0", ""}, {"host/1", "far 6"}});
+       },
+       "rank 1 (process 6 on far): has not answered: killed, hanging, busy, or out of reach"},
+      {[&](Table& t) {
+         t.insert({{"host/0", "far 5"}, {"host/1", ended_here(t)}});
+       },
+       fmt::format("rank 1 {}: was killed", killed)},
+      {[](Table& t) {
+         t.insert({{"host/0", "far 5"}, {"killed/0", ""}, {"host/1", "far 6"}});
+       },
+       "rank 0 (process 5 on far): was killed"},
+      {[&](Table& t) {
+         t.insert({{"host/0", ended_here(t)}, {"host/1", ended_here(t)}});
+       },
+       fmt::format("rank 0 {}, rank 1 {}: were killed", killed, killed)},
+      {[](Table& t) {
+         t.insert({{"host/0", "far 5"}, {"host/1", t.at("host/2")}});
+       },
+       "rank 0 (process 5 on far): has not answered: killed, hanging, busy, or out of reach"},
+      {[](Table& t) {
+         t.insert({{"host/0", "far 5"}, {"stuck/0", ""}, {"host/1", t.at("host/2")}});
+       },
+       fmt::format("rank 1 {}: runs, but does not answer", running)},
+  };
+  std::vector<std::thread> threads;  // each waits some seconds for an answer
+  for (const auto& [fill, expected] : cases)
+    threads.emplace_back([&, fill = fill, expected = expected] {
+      Table table;
+      EXPECT_EQ(message_about(fill, table), expected + remedy);
+    });
+  for (std::thread& thread : threads) thread.join();
+  Table told;
+  message_about([&](Table& t) { t.insert({{"host/0", ended_here(t)}, {"host/1", ended_here(t)}}); }, told);
+  EXPECT_EQ(told.count("killed/0") + told.count("killed/1"), 2) << "other machines see only the table";
+}
+
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ::bind(socket, reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+// What becomes of ranks that meet, each with the number of ranks and the device that it was given.
+std::vector<std::string> outcomes_of(const std::vector<std::pair<int, at::Device>>& ranks) {
+  const int port = free_port();
+  std::vector<std::string> outcomes(ranks.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      Place place = thread_place(static_cast<int>(rank), ranks[rank].first);
+      place.port = port;
+      try {
+        connect(place, ranks[rank].second, std::chrono::seconds(4));
+        outcomes[rank] = "connected";
+      } catch (const Error& error) {
+        outcomes[rank] = error.what();
+      } catch (const SaidElsewhere&) {
+        outcomes[rank] = "said elsewhere";
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+// One rank says so, the first that differs from rank 0. No GPU is used: they compare before.
+TEST(Connect, RefusesRanksThatWereStartedInDifferentWays) {
+  using Outcomes = std::vector<std::string>;
+  const at::Device cpu(at::kCPU), gpu(at::kCUDA, 0);
+  const std::string elsewhere = "said elsewhere", rank1 = fmt::format("rank 1 on {}: ", host_name());
+  EXPECT_EQ(outcomes_of({{2, cpu}, {2, cpu}}), Outcomes({"connected", "connected"}));
+  EXPECT_EQ(outcomes_of({{3, gpu}, {3, cpu}, {3, cpu}}),
+            Outcomes({elsewhere,
+                      rank1 + "computes on the CPU, rank 0 computes on a GPU (see with nvidia-smi whether "
+                              "each GPU works, or give all processes the same option device)",
+                      elsewhere}));
+  EXPECT_EQ(outcomes_of({{2, cpu}, {3, cpu}}),
+            Outcomes({elsewhere, rank1 + "is one of 3 processes, rank 0 is one of 2 processes (give all "
+                                         "processes the same WORLD_SIZE)"}));
+  EXPECT_EQ(outcomes_of({{3, cpu}, {2, cpu}, {3, cpu}})[1],
+            rank1 +
+                "is one of 2 processes, rank 0 is one of 3 processes (give all processes the same "
+                "WORLD_SIZE)");
 }
 
 }  // namespace

@@ -5,11 +5,14 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <regex>
+#include <thread>
 
 #include "core/file.h"
 #include "expect_error.h"
 #include "images/pool.h"
 #include "mining/mine.h"
+#include "poem/version.h"
 #include "team_threads.h"
 #include "temporary_folder.h"
 #include "train/agreement.h"
@@ -224,6 +227,65 @@ TEST(Ranks, CompareEveryImageOfASmallSet) {
         check_agreement(trainer, data);
     });
   }
+}
+
+// As a rank whose machine has an older poem.
+class OlderChannel : public ChannelAround {
+ public:
+  using ChannelAround::ChannelAround;
+  void write(const std::string& key, const std::string& text) override {
+    ChannelAround::write(key,
+                         std::regex_replace(text, std::regex("\"poem\":\"[^\"]*\""), "\"poem\":\"0.0.1\""));
+  }
+};
+
+TEST(Ranks, CompareTheirVersions) {
+  const auto compare = [](const Team& team) {
+    const Config config = points();
+    const TrainingData data = load_training_data(config);
+    check_agreement(Trainer(config, data, kCpu, team), data);
+  };
+  as_team(2, compare);
+  const auto older = [&](int rank, std::unique_ptr<Channel> channel) -> std::unique_ptr<Channel> {
+    if (rank == 0) return channel;
+    return std::make_unique<OlderChannel>(std::move(channel));
+  };
+  expect_error([&] { as_team(2, compare, older); },
+               {"rank 1", "has poem \"0.0.1\"", std::string("rank 0 has \"") + version(), "the same poem"});
+}
+
+// Machines that do not share the run's folder may have other states of it.
+TEST(Ranks, CompareWhereARunStands) {
+  const Config config = points();
+  const TrainingData data = load_training_data(config);
+  const Trained run = train(config, Team()), other = train(points({"seed=5"}), Team());
+  const auto resume = [&](const TensorFile* state) {
+    as_team(2, [&](const Team& team) {
+      Trainer trainer(config, data, kCpu, team);
+      if (const TensorFile* own = team.first() ? &run.epochs[0] : state) trainer.load(*own);
+      check_agreement(trainer, data);
+    });
+  };
+  resume(&run.epochs[0]);
+  expect_error([&] { resume(nullptr); },
+               {"rank 1", "has epochs begun 0, rank 0 has 1", "same", "run folder"});
+  expect_error([&] { resume(&run.epochs[1]); }, {"rank 1", "has epochs begun 2, rank 0 has 1"});
+  expect_error([&] { resume(&other.epochs[0]); }, {"rank 1", "has checksum of weights"});
+}
+
+// It has some work more before it asks whether to stop.
+TEST(Ranks, NameTheOneThatIsSlow) {
+  const Config config = points();
+  const TrainingData data = load_training_data(config);
+  as_team(3, [&](const Team& team) {
+    Trainer trainer(config, data, kCpu, team);
+    const EpochReport report = trainer.run_epoch([&] {
+      if (team.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      return false;
+    });
+    const std::string text = to_text(report, trainer.epochs());
+    EXPECT_NE(text.find("slow: rank 2 worked 1."), std::string::npos) << text;
+  });
 }
 
 TEST(Ranks, AreNotMoreThanTheImagesOfAStep) {

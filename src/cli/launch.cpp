@@ -150,8 +150,9 @@ void launch(size_t processes, int port, const CommonOptions& common,
   const bool said = faults.print();
   if (first.code > 128 && !was_asked_to_end(first.code) && !said)
     print_fault(fmt::format(
-        "rank {}: was ended by signal {} (see the system's log, then continue from the checkpoint)", first.id,
-        first.code - 128));
+        "rank {}: was ended by signal {} (see the system's log, then continue from the checkpoint, or start "
+        "again if there is none)",
+        first.id, first.code - 128));
   if (first.code != 0) throw Ended{first.code};
 }
 

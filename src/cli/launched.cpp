@@ -50,6 +50,9 @@ int share_of_cores(const Team& team) {
   return std::max(1, cores() / static_cast<int>(std::count(all.begin(), all.end(), own)));
 }
 
+// poem launch prints what its processes tell it, each message once.
+bool launched() { return std::getenv(kFaults) != nullptr && std::getenv("RANK") != nullptr; }
+
 }  // namespace
 
 void in_team(const CommonOptions& common, int timeout,
@@ -65,7 +68,7 @@ void in_team(const CommonOptions& common, int timeout,
     }
     work(device, team);
   } catch (const Error& e) {
-    if (!team.says(e.what())) throw SaidElsewhere();
+    if (!launched() && !team.says(e.what())) throw SaidElsewhere();
     throw;
   }
 }
@@ -80,10 +83,10 @@ void add_timeout(CLI::App& command, int& seconds) {
 }
 
 bool tell_launcher(const std::string& message) {
-  const char *faults = std::getenv(kFaults), *rank = std::getenv("RANK");
-  if (faults == nullptr || rank == nullptr) return false;
-  const std::string line = fmt::format("{} {}\n", rank, message);
-  return ::write(std::atoi(faults), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (!launched()) return false;
+  const std::string line = fmt::format("{} {}\n", std::getenv("RANK"), message);
+  return ::write(std::atoi(std::getenv(kFaults)), line.data(), line.size()) ==
+         static_cast<ssize_t>(line.size());
 }
 
 void print_fault(const std::string& message) {

@@ -13,7 +13,8 @@
 namespace poem {
 
 // Takes this process's share of the machine's GPUs and cores, waits for the other processes, and does the
-// work. Only rank 0 logs, and an error that several ranks meet is said once.
+// work. Only rank 0 logs, and an error that several ranks meet is said once: by the first of them, or by poem
+// launch, which names them if others met another one.
 void in_team(const CommonOptions& common, int timeout,
              const std::function<void(at::Device, const Team&)>& work);
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,9 @@
 #include "dist/place.h"
 
 namespace poem {
+
+// Another rank has failed and told the user why. Exit code 2 without a message.
+struct SaidElsewhere : std::exception {};
 
 // Calls of sum() and gather() must come in the same order on all ranks. Any call throws a std::exception if
 // the others cannot be reached.
@@ -35,10 +39,12 @@ class Channel {
 };
 
 // Meets the other ranks at the place's address, at most so long. An Error if they do not come, if the address
-// cannot be used, or if this poem was built without c10d.
+// cannot be used, or if this poem was built without c10d. If ranks were given different numbers of ranks, or
+// some compute on a CPU and some on GPUs, it is an Error on one rank and SaidElsewhere on the others.
 std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout);
 
-// The channels of so many threads of this process. Thread r calls the r-th function, all at the same time.
+// The channels of so many threads of this process, for tests: they need no port, and c10d stays in one file.
+// Thread r calls the r-th function, all at the same time.
 std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(int size,
                                                                        std::chrono::seconds timeout);
 

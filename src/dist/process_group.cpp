@@ -165,9 +165,43 @@ void gather_at(c10d::Store& store, const char* point, const Place& place, Timeou
   store.wait(keys, timeout);
 }
 
-// The table of texts that rank 0 keeps, or torchrun, once all ranks use it. After a restart torchrun's table
-// still has the texts of the processes before.
-StorePtr meet(const Place& place, Timeout timeout) {
+// Rank 0 keeps the table until the others, who are about to end too, have read it, if they do so soon.
+void part(c10d::Store& store, const Place& place) {
+  constexpr Timeout kSoon = std::chrono::seconds(3);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < place.size; ++rank) keys.push_back(fmt::format("parted/{}", rank));
+  try {
+    store.set(keys[place.rank], std::vector<uint8_t>());
+    if (place.rank == 0) store.wait(keys, kSoon);
+  } catch (const std::exception&) {  // who has not come is not told
+  }
+}
+
+// Every rank says `own` and waits for what the others say. If they differ, the first that does not say what
+// rank 0 says tells the user, and all end.
+void agree(c10d::Store& store, const std::string& topic, const std::string& own, const std::string& remedy,
+           const Place& place, Timeout timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  const auto key = [&](int rank) { return fmt::format("{}/{}", topic, rank); };
+  store.set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
+  std::string first;
+  for (int rank = 0; rank < place.size; ++rank) {
+    const auto left = std::chrono::duration_cast<Timeout>(end - std::chrono::steady_clock::now());
+    store.wait({key(rank)}, std::max(left, Timeout(1)));
+    const std::vector<uint8_t> said = store.get(key(rank));
+    const std::string text(said.begin(), said.end());
+    if (rank == 0) first = text;
+    if (text == first) continue;
+    part(store, place);
+    if (rank != place.rank) throw SaidElsewhere();
+    throw Error(fmt::format("rank {} on {}", rank, host_name()), fmt::format("{}, rank 0 {}", own, first),
+                remedy);
+  }
+}
+
+// The table of texts that rank 0 keeps, or torchrun, once all ranks use it and are fit for each other. After
+// a restart torchrun's table still has the texts of the processes before.
+StorePtr meet(const Place& place, at::Device device, Timeout timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(place.port);
   options.isServer = place.rank == 0 && !place.agent;
@@ -175,7 +209,11 @@ StorePtr meet(const Place& place, Timeout timeout) {
   options.timeout = timeout;
   const StorePtr table = c10::make_intrusive<c10d::TCPStore>(place.address, options);
   const StorePtr store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("poem/{}", place.attempt), table);
-  gather_at(*store, "met", place, timeout);
+  agree(*store, "size", fmt::format("is one of {} processes", place.size),
+        "give all processes the same WORLD_SIZE", place, timeout);
+  agree(*store, "device", device.is_cuda() ? "computes on a GPU" : "computes on the CPU",
+        "see with nvidia-smi whether each GPU works, or give all processes the same option device", place,
+        timeout);
   return store;
 }
 
@@ -251,7 +289,11 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
   }
   StorePtr store;
   try {
-    store = meet(place, timeout);
+    store = meet(place, device, timeout);
+  } catch (const Error&) {
+    throw;
+  } catch (const SaidElsewhere&) {
+    throw;
   } catch (const std::exception&) {
     throw Error(meeting,
                 fmt::format("the {} processes did not meet here within {} s", place.size, timeout.count()),

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "core/interrupts.h"
@@ -29,20 +32,35 @@ void wait_for(std::chrono::seconds most, Condition condition) {
   while (!condition() && Clock::now() < end) std::this_thread::sleep_for(kPoll);
 }
 
-// Where a rank runs.
+// Where a rank runs. A process's number means something only in its container (namespace).
 struct Address {
-  std::string host, process;
+  std::string host = "?", process = "?", container;
 };
 
-Address address_from(const std::string& text) {  // "HOST PROCESS"
-  const auto space = text.rfind(' ');
-  return {text.substr(0, space), space == std::string::npos ? "?" : text.substr(space + 1)};
+Address own_address() {
+  std::error_code unknown;
+  return {host_name(), std::to_string(::getpid()),
+          std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string()};
 }
 
-// Whether it is a process of this machine that is neither gone nor a zombie.
-bool runs_here(const Address& address) {
-  if (address.host != host_name()) return false;
-  std::ifstream status("/proc/" + address.process + "/stat");
+Address address_from(const std::string& text) {
+  Address address;
+  std::istringstream(text) >> address.host >> address.process >> address.container;
+  return address;
+}
+
+std::string text_of(const Address& address) {
+  return fmt::format("{} {} {}", address.host, address.process, address.container);
+}
+
+bool is_here(const Address& address) {
+  const Address own = own_address();
+  return address.host == own.host && address.container == own.container;
+}
+
+// Whether a process of this machine is neither gone nor a zombie.
+bool runs(const std::string& process) {
+  std::ifstream status("/proc/" + process + "/stat");
   std::string text;
   std::getline(status, text);
   const auto state = text.rfind(')');  // PROCESS (NAME) STATE …
@@ -51,7 +69,62 @@ bool runs_here(const Address& address) {
 
 std::string key_of(const char* what, int rank) { return fmt::format("{}/{}", what, rank); }
 
-constexpr const char *kHost = "host", *kLeft = "left", *kStuck = "stuck";
+constexpr const char *kHost = "host", *kLeft = "left", *kStuck = "stuck", *kKilled = "killed";
+
+// What is known of a rank that is waited for.
+enum class Fate { kAnswered, kKilled, kRunsHere, kUnknown };
+
+struct Suspect {
+  int rank;
+  Fate fate;
+  Address address;
+};
+
+// Only on its own machine can be seen whether a process still runs. What is seen there goes into the table.
+Suspect look_for(int rank, Channel& channel) {
+  const auto answered = [&] { return channel.has(key_of(kStuck, rank)) || channel.has(key_of(kLeft, rank)); };
+  Suspect suspect{rank, Fate::kAnswered, {}};
+  if (answered()) return suspect;
+  if (const std::string key = key_of(kHost, rank); channel.has(key))
+    suspect.address = address_from(channel.read(key));
+  const bool here = is_here(suspect.address);
+  if (here && !runs(suspect.address.process)) {
+    if (answered()) return suspect;  // it did so, and ended, since it was asked
+    channel.write(key_of(kKilled, rank), "");
+  }
+  suspect.fate = channel.has(key_of(kKilled, rank)) ? Fate::kKilled : here ? Fate::kRunsHere : Fate::kUnknown;
+  return suspect;
+}
+
+std::vector<Suspect> with_fate(const std::vector<Suspect>& suspects, Fate fate) {
+  std::vector<Suspect> found;
+  std::copy_if(suspects.begin(), suspects.end(), std::back_inserter(found),
+               [&](const Suspect& suspect) { return suspect.fate == fate; });
+  return found;
+}
+
+// In its first epoch a training has no checkpoint yet.
+std::string then_go_on(const char* first) {
+  return fmt::format("{}, then continue from the checkpoint, or start again if there is none", first);
+}
+
+// Names those of whom most is known: others may only be busy, and follow by themselves.
+Error error_about(const std::vector<Suspect>& suspects) {
+  const auto error = [](const std::vector<Suspect>& some, const char* one, const char* several) {
+    std::vector<std::string> names;
+    for (const auto& [rank, fate, address] : some)
+      names.push_back(fmt::format("rank {} (process {} on {})", rank, address.process, address.host));
+    return Error(fmt::format("{}", fmt::join(names, ", ")), some.size() == 1 ? one : several,
+                 then_go_on("see why"));
+  };
+  if (const auto killed = with_fate(suspects, Fate::kKilled); !killed.empty())
+    return error(killed, "was killed", "were killed");
+  if (const auto silent = with_fate(suspects, Fate::kUnknown); !silent.empty()) {
+    return error(silent, "has not answered: killed, hanging, busy, or out of reach",
+                 "have not answered: killed, hanging, busy, or out of reach");
+  }
+  return error(suspects, "runs, but does not answer", "run, but do not answer");
+}
 
 // Row i of the result is row i / size of rank i % size. The padding of shorter ranks lies behind `total`.
 at::Tensor interleaved(const at::Tensor& gathered, int64_t total) {
@@ -80,7 +153,7 @@ struct Rows : torch::autograd::Function<Rows> {
 
 struct Team::State {
   State(std::unique_ptr<Channel> channel, const Place& place) : channel(std::move(channel)), place(place) {
-    this->channel->write(key_of(kHost, place.rank), fmt::format("{} {}", host_name(), ::getpid()));
+    this->channel->write(key_of(kHost, place.rank), text_of(own_address()));
   }
 
   // Whoever waits for this rank learns that it has left. Rank 0 holds the table of texts, so it stays until
@@ -103,7 +176,7 @@ struct Team::State {
 
   std::unique_ptr<Channel> channel;
   const Place place;
-  int64_t bytes = 0;
+  int64_t shares = 0;  // of bytes sent; `size` of them are one, so that sums need no fractions
   double waited = 0;
   std::vector<int> missing;  // ranks that cannot be reached
 };
@@ -118,12 +191,11 @@ int Team::local_size() const { return state_ ? state_->place.local_size : 1; }
 
 std::function<void()> Team::start_sum(const at::Tensor& tensor) const {
   if (!state_) return [] {};
-  try {
-    const std::function<void()> wait = state_->channel->start_sum(tensor);
-    return [team = *this, wait, bytes = static_cast<int64_t>(tensor.nbytes())] { team.timed(bytes, wait); };
-  } catch (const std::exception& problem) {
-    lost(problem);
-  }
+  // In a ring every byte of a sum travels 2·(G−1) times, as the others' parts of it and as the result.
+  const int64_t shares = 2 * (size() - 1) * static_cast<int64_t>(tensor.nbytes());
+  std::function<void()> wait;
+  timed(shares, [&] { wait = state_->channel->start_sum(tensor); });  // which may wait for others, too
+  return [team = *this, wait] { team.timed(0, wait); };
 }
 
 void Team::sum(const at::Tensor& tensor) const { start_sum(tensor)(); }
@@ -162,7 +234,8 @@ at::Tensor Team::rows(const at::Tensor& own, int64_t total) const {
   if (!state_) return own;
   const std::function<at::Tensor(const at::Tensor&)> gather = [this](const at::Tensor& padded) {
     at::Tensor all;
-    timed(static_cast<int64_t>(padded.nbytes()), [&] { all = state_->channel->gather(padded); });
+    const int64_t bytes = (size() - 1) * static_cast<int64_t>(padded.nbytes());  // to each of the others
+    timed(size() * bytes, [&] { all = state_->channel->gather(padded); });
     return all;
   };
   return Rows::apply(own, total, int64_t{rank()}, int64_t{size()}, gather);
@@ -171,7 +244,7 @@ at::Tensor Team::rows(const at::Tensor& own, int64_t total) const {
 std::vector<std::string> Team::texts(const std::string& topic, const std::string& own) const {
   if (!state_) return {own};
   std::vector<std::string> all(size());
-  timed(static_cast<int64_t>(own.size()),
+  timed(size() * static_cast<int64_t>(own.size()),
         [&] { state_->channel->write(key_of(topic.c_str(), rank()), own); });
   any(false);  // all have written it; fails at once if a rank has left, where read() would wait
   timed(0, [&] {
@@ -185,21 +258,21 @@ bool Team::says(const std::string& text) const {
   try {
     return state_->channel->count("said/" + text) == 1;
   } catch (const std::exception&) {  // rank 0 has gone
-    return rank() <= 1;
+    return rank() <= 1 || state_->place.local_rank == 0;
   }
 }
 
-int64_t Team::bytes_sent() const { return state_ ? state_->bytes : 0; }
+int64_t Team::bytes_sent() const { return state_ ? state_->shares / size() : 0; }
 double Team::seconds_waited() const { return state_ ? state_->waited : 0; }
 
-void Team::timed(int64_t bytes, const std::function<void()>& exchange) const {
+void Team::timed(int64_t shares, const std::function<void()>& exchange) const {
   const auto start = Clock::now();
   try {
     exchange();
   } catch (const std::exception& problem) {
     lost(problem);
   }
-  state_->bytes += bytes;
+  state_->shares += shares;
   state_->waited += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -207,44 +280,30 @@ void Team::timed(int64_t bytes, const std::function<void()>& exchange) const {
 void Team::lost(const std::exception& problem) const {
   if (interrupted()) throw Interrupted();
   Channel& channel = *state_->channel;
-  const std::string remedy = "see why, then continue from the checkpoint";
-  std::vector<int> missing;
+  std::vector<Suspect> missing;
+  bool left = false;
   try {
     channel.close();  // whoever waits for this rank need not wait longer
     channel.write(key_of(kStuck, rank()), "");
     wait_for(kAnswer, [&] {
       missing.clear();
       for (int r = 0; r < size(); ++r) {
-        if (!channel.has(key_of(kStuck, r)) && !channel.has(key_of(kLeft, r))) missing.push_back(r);
+        if (const Suspect suspect = look_for(r, channel); suspect.fate != Fate::kAnswered)
+          missing.push_back(suspect);
       }
-      return missing.empty();
+      return with_fate(missing, Fate::kKilled).size() == missing.size();
     });
-    if (missing.empty()) {
-      for (int r = 0; r < size(); ++r) {
-        if (channel.has(key_of(kLeft, r))) throw SaidElsewhere();
-      }
-      const std::string text = problem.what();  // a backtrace follows
-      throw Error("job", fmt::format("the ranks lost each other: {}", text.substr(0, text.find('\n'))),
-                  "check the network, then continue from the checkpoint");
-    }
-  } catch (const Error&) {
-    throw;
-  } catch (const SaidElsewhere&) {
-    throw;
+    for (int r = 0; r < size(); ++r) left = left || channel.has(key_of(kLeft, r));
   } catch (const std::exception&) {  // the table is gone
-    throw Error("rank 0", "has ended, or its machine cannot be reached", remedy);
+    throw Error("rank 0", "has ended, or its machine cannot be reached", then_go_on("see why"));
   }
-  state_->missing = missing;
-  std::vector<std::string> suspects, busy;
-  for (const int r : missing) {
-    const std::string key = key_of(kHost, r);
-    const Address address = address_from(channel.has(key) ? channel.read(key) : "?");
-    (runs_here(address) ? busy : suspects)
-        .push_back(fmt::format("rank {} (process {} on {})", r, address.process, address.host));
-  }
-  if (suspects.empty()) suspects = busy;
-  throw Error(fmt::format("{}", fmt::join(suspects, ", ")), "was killed, hangs, or cannot be reached",
-              remedy);
+  state_->missing.clear();
+  for (const Suspect& suspect : missing) state_->missing.push_back(suspect.rank);
+  if (!missing.empty()) throw error_about(missing);
+  if (left) throw SaidElsewhere();
+  const std::string text = problem.what();  // a backtrace follows
+  throw Error("job", fmt::format("the ranks lost each other: {}", text.substr(0, text.find('\n'))),
+              then_go_on("check the network"));
 }
 
 Team join(const Place& place, at::Device device, std::chrono::seconds timeout) {

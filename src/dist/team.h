@@ -13,7 +13,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,9 +21,6 @@
 #include "dist/channel.h"
 
 namespace poem {
-
-// Another rank has failed and told the user why. Exit code 2 without a message.
-struct SaidElsewhere : std::exception {};
 
 // [first, last) of a list.
 struct Range {
@@ -62,17 +58,18 @@ class Team {
   // Texts are for rare use: they go through rank 0. Each `topic` can be used once.
   std::vector<std::string> texts(const std::string& topic, const std::string& own) const;
 
-  // Whether this rank shall print this text: the first rank to ask shall.
+  // Whether this rank shall print this text: the first rank to ask shall. If rank 0 has gone, which counts
+  // them, one rank of every machine shall.
   bool says(const std::string& text) const;
 
-  // What this rank has sent so far and how long it has waited for others.
+  // What this rank has sent so far, if messages go around in a ring, and how long it has waited for others.
   int64_t bytes_sent() const;
   double seconds_waited() const;
 
  private:
   struct State;
   [[noreturn]] void lost(const std::exception& problem) const;
-  void timed(int64_t bytes, const std::function<void()>& exchange) const;
+  void timed(int64_t shares, const std::function<void()>& exchange) const;
 
   std::shared_ptr<State> state_;  // null: a team of one
 };

@@ -71,7 +71,7 @@ void check_agreement(const Trainer& trainer, const TrainingData& data) {
       if (theirs == value) continue;
       throw Error(fmt::format("rank {}", rank),
                   fmt::format("has {} {}, rank 0 has {}", name, theirs.dump(), value.dump()),
-                  "start all processes with the same poem, config and data");
+                  "start all processes with the same poem, config, data and, to resume, run folder");
     }
   }
 }

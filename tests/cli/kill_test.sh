@@ -12,10 +12,10 @@ sed 's/train:120/train:3000/; s/outliers:120/outliers:3000/; s/pool: 100, select
 sed 's/name: mlp/name: mlp, hidden: [1800, 1800, 64]/; s/rate: 0.01/rate: 0.0001/' flat.yaml >save.yaml
 
 team() { "$program" --quiet --threads 1 launch --nproc 2 train "$@"; }
-# start CONFIG RUN: goes on when the first epoch is saved.
+# start CONFIG RUN ARGUMENTS...: goes on when the first epoch is saved.
 start() {
   run=$2
-  "$program" --quiet --threads 1 launch --nproc 2 train "$1" --out "$run" 2>"$logs/all" &
+  "$program" --quiet --threads 1 launch --nproc 2 train "$1" --out "$run" "${@:3}" 2>"$logs/all" &
   child=$!
   local i
   for ((i = 0; i < 6000; ++i)); do
@@ -69,6 +69,33 @@ kill_in() { # PHASE RANK
 }
 kill_in mine 1
 kill_in train 0
+
+# In the first epoch nothing is saved yet, and the folder is empty again: there is nothing to continue from.
+"$program" --quiet --threads 1 launch --nproc 2 train train.yaml --out early 2>"$logs/all" &
+child=$!
+while [ ! -e early/config.yaml ]; do sleep 0.01; done
+kill -9 "$(process_of 1)"
+expect_end 1
+expect_words "$logs/err" "was killed" "or start again if there is none"
+[ ! -e early ] || fail "the folder of a training without a checkpoint was left"
+
+# A rank that hangs: the other waits for it until --timeout.
+start train.yaml hanging --timeout 3
+hanging=$(process_of 1)
+waiting=$(process_of 0)
+kill -STOP "$hanging"
+for ((i = 0; i < 200; ++i)); do
+  [ -e "/proc/$waiting" ] || break
+  sleep 0.1
+done
+[ ! -e "/proc/$waiting" ] || fail "rank 0 waits longer than --timeout"
+kill -9 "$hanging"
+code=0
+wait "$child" || code=$?
+expect_same $code 2
+grep -v "holds out few images" "$logs/all" >"$logs/err" || true
+expect_one_line "rank 1 (process $hanging on" "runs, but does not answer" "continue from the checkpoint"
+expect_same_end calm-train
 
 # While rank 0 saves the second epoch. If it is killed itself, its half-written file shows that; rank 1 waits for it.
 for victim in 0 1; do

@@ -29,18 +29,19 @@ expect_error "device cudo" "unknown" -- launch --nproc 2 train flat.yaml --devic
 expect_error "train.batch" "fewer than the 3 processes" -- launch --nproc 3 train flat.yaml --set train.batch=2 --out small
 
 # Ranks that differ.
-rank() { # RANK ARGUMENTS...: one of two, started by hand
-  GLOG_minloglevel=3 RANK=$1 WORLD_SIZE=2 LOCAL_RANK=$1 LOCAL_WORLD_SIZE=2 MASTER_PORT=$port "$program" --threads 1 --quiet train "${@:2}"
+rank() { # RANK ARGUMENTS...: one of $size, started by hand
+  GLOG_minloglevel=3 RANK=$1 WORLD_SIZE=$size LOCAL_RANK=$1 LOCAL_WORLD_SIZE=2 MASTER_PORT=$port "$program" --threads 1 --quiet train "${@:2}"
 }
+size=2
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-differ() { # WORDS... -- ARGUMENTS OF RANK 1
+differ() { # WORDS... -- ARGUMENTS OF RANK 1, of $other_size
   local words=() code=0 other=0
   while [ "$1" != -- ]; do
     words+=("$1")
     shift
   done
   port=$(free_port)
-  rank 1 "${@:2}" 2>>"$logs/err" &
+  size=${other_size:-2} rank 1 "${@:2}" 2>>"$logs/err" &
   rank 0 flat.yaml --out differing 2>>"$logs/err" || code=$?
   wait $! || other=$?
   expect_same "$code $other" "2 2"
@@ -52,6 +53,7 @@ differ() { # WORDS... -- ARGUMENTS OF RANK 1
 differ "rank 1" "train.weight_decay" "0.5" "rank 0" -- flat.yaml --out differing --set train.weight_decay=0.5
 sed 's/outliers:120/outliers:121/' flat.yaml >other.yaml
 differ "rank 1" "data.outliers" -- other.yaml --out differing
+other_size=3 differ "rank 1" "is one of 3 processes, rank 0 is one of 2" "WORLD_SIZE" -- flat.yaml --out differing
 
 # A port that another process has.
 port=$(free_port)
@@ -71,6 +73,13 @@ kill $listener
 expect_same $code 2
 expect_same "$(grep -c . "$logs/err")" 2
 expect_words "$logs/err" "poem: rank 0: 127.0.0.1:$port: the port is in use" "poem: ranks 1, 2: 127.0.0.1:$port: the 3 processes did not meet"
+
+# Also after they have met. Only rank 0 looks at the folder, and it does so first.
+code=0
+poem launch --nproc 3 train flat.yaml --out one --set data.train=absent 2>"$logs/err" || code=$?
+expect_same $code 2
+expect_same "$(grep -c . "$logs/err")" 2
+expect_words "$logs/err" "poem: rank 0: one: exists already" "poem: ranks 1, 2: $PWD/absent: there is no such file"
 
 # A rank that does not come.
 port=$(free_port)

@@ -97,7 +97,7 @@ TEST(GpuTeam, ALostRankEndsTheBackwardPass) {
     y.sum().backward();
   };
   Twin silent;
-  expect_error([&] { backward(silent); }, {"rank 1", "was killed"});
+  expect_error([&] { backward(silent); }, {"rank 1", "has not answered"});
   Twin other;
   other.left = true;
   EXPECT_THROW(backward(other), SaidElsewhere);
