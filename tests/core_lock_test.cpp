@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "core/file.h"
 #include "expect_error.h"
+#include "poem/error.h"
 #include "temporary_folder.h"
 
 namespace poem {
@@ -53,6 +58,30 @@ TEST(Lock, OfAFileLeavesItAsItIs) {
   }
   EXPECT_EQ(read_file(folder / "a"), "another");
   expect_error([&] { Lock(folder / "c"); }, {"/c", "cannot be locked", "No such file"});
+}
+
+// A lock on a file that its holder has just removed is not one on the folder, and does not keep anyone out.
+TEST(Lock, HasOneHolderAtATime) {
+  TemporaryFolder folder;
+  std::atomic<int> holders = 0, most = 0, held = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        try {
+          const Lock lock(folder / ".");
+          most = std::max<int>(most, ++holders);
+          ++held;
+          --holders;
+        } catch (const Error&) {  // another one has it
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 1);
+  EXPECT_GT(held, 0);
+  EXPECT_TRUE(fs::is_empty(folder / "."));
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ class Lock {
   Lock& operator=(const Lock&) = delete;
 
  private:
+  bool lock(const std::string& path);
+
   std::string file_;
   bool ours_;  // to be removed
   int descriptor_;
