@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@
 #include <vector>
 
 #include "compare.h"
-#include "poem/runtime.h"
+#include "core/runtime.h"
 
 namespace poem::bench {
 namespace {
@@ -85,8 +84,7 @@ bool passes(const Entry& entry) {
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("no process for a benchmark");
   if (child == 0) {
-    at::set_num_threads(
-        at::get_num_threads());  // LibTorch replaces a pool of its own, which is not safe later
+    set_up_runtime(0);  // not before: LibTorch makes a pool anew after a fork, as it is first used
     entry.body();
     std::fflush(stdout);
     ::_exit(failures > 0 ? 1 : 0);
@@ -98,11 +96,9 @@ bool passes(const Entry& entry) {
 
 int run(std::string_view filter) {
   set_up_logging(/*quiet=*/true);  // nothing between the lines of the table
-  set_up_runtime(0);
   std::sort(entries().begin(), entries().end(),
             [](const Entry& a, const Entry& b) { return std::string_view(a.name) < b.name; });
-  fmt::print("{:<60} {:>13} {:>13}\n", fmt::format("medians, {} threads", at::get_num_threads()), "ours",
-             "baseline");
+  fmt::print("{:<60} {:>13} {:>13}\n", fmt::format("medians, {} threads", cores()), "ours", "baseline");
   bool all_pass = true;
   for (const Entry& entry : entries()) {
     if (std::string_view(entry.name).find(filter) != std::string_view::npos) all_pass &= passes(entry);

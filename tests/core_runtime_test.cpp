@@ -29,6 +29,16 @@ TEST(Runtime, SetsAndTellsTheThreads) {
   set_up_runtime(before);
 }
 
+TEST(Runtime, OtherThreadsComputeWithOne) {
+  const int before = at::get_num_threads();
+  set_up_runtime(3);
+  int inside = 0;
+  std::thread([&] { inside = at::get_num_threads(); }).join();
+  EXPECT_EQ(inside, 1);
+  EXPECT_EQ(at::get_num_threads(), 3);
+  set_up_runtime(before);
+}
+
 TEST(Runtime, AThreadMayHaveANumberOfItsOwn) {
   const int all = at::get_num_threads();
   int inside = 0;

@@ -13,7 +13,8 @@ namespace poem {
 
 // Sets the number of threads of LibTorch and BLAS (0: one per core) and makes glibc's allocator keep the
 // memory that it has. Otherwise glibc maps every large tensor anew, which takes more than half of the time of
-// a training step. Call it once, before other threads start.
+// a training step. Call it once, before other threads start. They compute with one thread each in LibTorch
+// until they call omp_set_num_threads() after at::get_num_threads().
 void set_up_runtime(int threads);
 
 // The library logs through spdlog's default logger, which prints to stdout. This replaces that logger by one

@@ -8,6 +8,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "poem/error.h"
 
@@ -26,8 +27,14 @@ void set_up_runtime(int threads) {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);
   mallopt(M_TOP_PAD, 64 << 20);
+  mallopt(M_ARENA_MAX, cores());  // each arena keeps what it has, so not 8 per core
   const int count = threads > 0 ? threads : cores();
   at::set_num_threads(count);
+  // In its first operation a thread takes over the number that was set last, and LibTorch then starts a pool
+  // of as many threads anew, which are not used and spin for a while. So 1 is set last, by another
+  // thread than this one, which keeps its own number.
+  use_threads_here(count);
+  std::thread([] { at::set_num_threads(1); }).join();
 #ifdef POEM_HAS_CBLAS
   if (openblas_set_num_threads != nullptr) openblas_set_num_threads(count);
 #endif

@@ -1,6 +1,7 @@
 #include "serve/batcher.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <chrono>
@@ -35,7 +36,11 @@ class Batcher::Turn {
 };
 
 Batcher::Batcher(const Limits& limits, int threads) : limits_(limits), free_threads_(threads) {
-  for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  for (int i = 0; i < threads; ++i)
+    workers_.emplace_back([this, all = at::get_num_threads()] {
+      use_threads_here(all);
+      work();
+    });
 }
 
 Batcher::~Batcher() {
