@@ -59,7 +59,7 @@ TEST(Batcher, EveryRequestGetsItsOwnVerdicts) {
   EXPECT_EQ(batcher.waiting(), 0);
 }
 
-TEST(Batcher, ThreadsJudgeAtTheSameTime) {
+TEST(Batcher, ManyThreadsGiveTheVerdictsOfOne) {
   const auto d = detector();
   Batcher batcher({64, 10000}, /*threads=*/3);
   std::vector<at::Tensor> pixels;

@@ -13,8 +13,10 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace poem {
 
@@ -149,6 +151,24 @@ namespace {
 
 thread_local Connection* served = nullptr;  // by this thread
 
+// A thread for each connection, and a count of those that have one or wait for one.
+class Threads : public httplib::TaskQueue {
+ public:
+  Threads(int threads, std::atomic<int64_t>& connections) : pool_(threads), connections_(connections) {}
+  void enqueue(std::function<void()> connection) override {
+    ++connections_;
+    pool_.enqueue([this, connection = std::move(connection)] {
+      connection();
+      --connections_;
+    });
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  httplib::ThreadPool pool_;
+  std::atomic<int64_t>& connections_;
+};
+
 }  // namespace
 
 std::optional<uint64_t> body_bytes(const httplib::Request& request) {
@@ -166,7 +186,9 @@ std::optional<uint64_t> body_bytes(const httplib::Request& request) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(bytes) : std::nullopt;
 }
 
-HttpServer::HttpServer() {
+HttpServer::HttpServer(int connections) : threads_(connections) {
+  new_task_queue = [this] { return new Threads(threads_, connections_); };
+  set_keep_alive_max_count(1000);
   set_post_routing_handler([](const httplib::Request&, httplib::Response& response) {
     if (!served->has_unread()) return;
     response.headers.erase("Keep-Alive");
@@ -206,7 +228,7 @@ void HttpServer::serve(Connection& connection) {
   for (size_t left = keep_alive_max_count_; left > 0; --left) {
     if (!connection.wait(std::chrono::seconds(keep_alive_timeout_sec_))) return;
     connection.begin_head();
-    const bool last = left == 1 || winding_down_;
+    const bool last = left == 1 || winding_down_ || connections_ > threads_;
     bool closes = false;
     const bool answered = process_request(connection, last, closes, [&](const httplib::Request& request) {
       // Chunks have sizes and ends beside what they carry.

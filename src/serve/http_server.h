@@ -1,7 +1,8 @@
-// httplib's server with what it lacks: limits on the time and the memory that reading a request takes, and an
-// end at which everybody who has connected gets an answer.
+// httplib's server with what it lacks: limits on the time and the memory that reading a request takes,
+// connections that stay open as long as nobody else waits, and an end at which everybody who has connected
+// gets an answer.
 //
-//   HttpServer server;
+//   HttpServer server(/*connections=*/64);
 //   server.Get("/", …);
 //   std::thread thread([&] { server.listen("127.0.0.1", 8080); });
 //   …
@@ -25,7 +26,7 @@ class Connection;
 
 class HttpServer : public httplib::Server {
  public:
-  HttpServer();
+  explicit HttpServer(int connections);  // at the same time, each with a thread
 
   // From now on a connection ends after its next answer. Returns when all connections that were open have
   // ended; until then new ones are accepted.
@@ -41,7 +42,9 @@ class HttpServer : public httplib::Server {
   void serve(Connection& connection);
 
   std::atomic<bool> winding_down_{false};
-  std::mutex mutex_;  // of open_
+  const int threads_;
+  std::atomic<int64_t> connections_{0};  // those that wait for a thread too
+  std::mutex mutex_;                     // of open_
   std::condition_variable ended_;
   int64_t open_ = 0;  // connections that began before winding down
 };

@@ -167,15 +167,15 @@ Answer explain(const Request& request, int status) {
 }  // namespace
 
 struct Server::Http {
+  explicit Http(int connections) : server(connections) {}
   HttpServer server;
   socket_t listener = -1;
   std::thread thread;
 };
 
 Server::Server(Service& service, const ServerOptions& options)
-    : service_(service), options_(options), http_(std::make_unique<Http>()) {
+    : service_(service), options_(options), http_(std::make_unique<Http>(options.connections)) {
   HttpServer& server = http_->server;
-  server.new_task_queue = [n = options.connections] { return new httplib::ThreadPool(n); };
   server.set_read_timeout(options.timeout);
   server.set_write_timeout(options.timeout);
   server.set_payload_max_length(options.body_bytes);

@@ -108,6 +108,21 @@ if mode == "answers":
         assert "503" in paths[path]["post" if path == "/v1/predict" else "get"]["responses"], path
     assert ask("healthz")[0] == 200 and b"<title>" in ask("")[2]
 
+    # A connection stays open, unless another one waits for a thread.
+    def told(connection):
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        assert answer.read() == b'{"status":"ok"}'
+        return answer.headers["Connection"]
+
+    connections = [http.client.HTTPConnection(host, int(port), timeout=20) for _ in range(65)]
+    assert all(told(c) != "close" for c in connections[1:] for _ in range(10))
+    connections[0].request("GET", "/healthz")
+    end = time.monotonic() + 4  # before a silent connection is closed
+    while told(connections[1]) != "close": assert time.monotonic() < end
+    assert connections[0].getresponse().status == 200
+    for c in connections: c.close()
+
     # Every sort of image, good and bad, as poem predict judges it.
     rows = list(csv.DictReader(open("all.csv")))
     for part in (rows[:5], rows[5:]):
