@@ -1,9 +1,10 @@
 // Mining from a pool of shards on disk: memory, throughput beside the same images in memory, and whether the
 // time per image stays the same as the pool grows. The network is the cheapest there is, so that reading
-// weighs as much as it can. POOL_IMAGES=4000000 measures a pool of 12 GB, in TMPDIR.
+// weighs as much as it can. POOL_IMAGES=4000000 measures pools of up to 12 GB, in TMPDIR.
 #include <ATen/ATen.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,13 +112,14 @@ class Mining {
     network_ = make_network(spec, 1);
   }
 
-  // Mines 50,000 (or a tenth) of the first images, each once.
-  void operator()(const ImageSet& images, int64_t count) const {
+  // Mines 50,000 (or half) of `count` images from `first` on, each once.
+  void operator()(const ImageSet& images, int64_t first, int64_t count) const {
     const DeviceImages device(images, at::kCPU);
     const FeatureExtractor extract(*network_, at::kCPU, 32, /*bf16=*/false);
     MiningTask task;
     task.pool = draw_pool(count, count, 1, 0);
-    task.settings.select = std::min<int64_t>(50000, count / 10);
+    for (Crop& crop : task.pool) crop.image += first;
+    task.settings.select = std::min<int64_t>(50000, count / 2);
     task.network.features = [&](const std::vector<Crop>& crops, const FeatureVisit& visit) {
       extract(device, crops, Augmentation{}, visit);
     };
@@ -130,37 +132,73 @@ class Mining {
   std::shared_ptr<Network> network_;
 };
 
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Seconds per image.
+struct Times {
+  std::vector<double> clock, processor;
+};
+
+void time_mining(const Mining& mining, const ImageSet& images, int64_t first, int64_t count, Times& times) {
+  const auto start = std::chrono::steady_clock::now();
+  const double processor_start = processor_seconds();
+  mining(images, first, count);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  times.clock.push_back(took.count() / static_cast<double>(count));
+  times.processor.push_back((processor_seconds() - processor_start) / static_cast<double>(count));
+}
+
 }  // namespace
 
 POEM_BENCH(pool) {
+  constexpr int kRounds = 3;
   const char* asked = std::getenv("POOL_IMAGES");
-  const int64_t largest = asked != nullptr ? std::atoll(asked) : 100000,
-                part = std::min<int64_t>(largest / 2, 100000);
-  const int repeats = asked != nullptr ? 1 : 3;
+  const int64_t largest = asked != nullptr ? std::atoll(asked) : 100000;
+  const std::vector<int64_t> sizes = {largest / 40, largest / 4, largest};
   const Pool pool(largest);
   const Mining mining;
   const ImageSet mapped = read_images(pool.folder);
-  const auto mine_from_disk = [&](int64_t images) {
-    pool.evict();
-    mining(mapped, images);
-  };
   {
     Peak peak;
-    mine_from_disk(largest);
+    pool.evict();
+    mining(mapped, 0, largest);
     hold_figure(fmt::format("memory of mining from {} images on disk", largest), peak.own(), "MB", 1000);
     hold_figure("and pages of the file that are mapped at a time", peak.files(), "MB", 1000);
   }
+  // Every time other images, so that no cache outside this machine favours the small pools.
+  std::vector<Times> by_size(sizes.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      pool.evict();
+      time_mining(mining, mapped, (largest - sizes[i]) / kRounds * round, sizes[i], by_size[i]);
+    }
+  }
+  std::vector<double> clocks;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    clocks.push_back(median(by_size[i].clock));
+    fmt::print("  {} images: {:.1f} µs per image, {:.1f} µs of processor time\n", sizes[i], 1e6 * clocks[i],
+               1e6 * median(by_size[i].processor));
+  }
+  const auto [least, most] = std::minmax_element(clocks.begin(), clocks.end());
+  hold("an image of the slowest of these pools / of the fastest", *most, *least, 1.1);
+
+  const int64_t part = sizes[1];
   const ImageSet memory{"memory", mapped.pixels.narrow(0, 0, part).clone(), {}, {}};
-  compare(
-      fmt::format("mining from {} images on disk, not cached / in memory", part),
-      [&] { mine_from_disk(part); }, [&] { mining(memory, part); }, 1 / 0.9, std::max(repeats, 3));
-  compare(
-      fmt::format("mining from {} images / 10 times from {}", largest, largest / 10),
-      [&] { mine_from_disk(largest); },
-      [&] {
-        for (int i = 0; i < 10; ++i) mine_from_disk(largest / 10);
-      },
-      1.1, repeats);
+  Times disk, cached;
+  for (int round = 0; round < kRounds; ++round) {
+    pool.evict();
+    time_mining(mining, mapped, 0, part, disk);
+    time_mining(mining, memory, 0, part, cached);
+  }
+  hold(fmt::format("mining from {} images on disk, not cached / in memory", part), median(disk.clock),
+       median(cached.clock), 1 / 0.9);
 }
 
 }  // namespace poem::bench
