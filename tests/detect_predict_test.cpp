@@ -70,6 +70,18 @@ TEST(Verdict, PValuesAreRanksAmongTheHeldOutImages) {
   EXPECT_TRUE(std::isnan(without.judge(images)[0].p_value));
 }
 
+TEST(Verdict, IsTheSameOfAnArrayAndOfFiles) {
+  const Detector detector = small_detector();
+  const std::vector<std::vector<int64_t>> shapes = {{32, 96}, {70, 32}, {20, 20}, {100, 64}, {32, 32}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    const at::Tensor rows = random_bytes({shape[0], shape[1], 3}, 3);
+    const ImageSet array{"array", rows.permute({2, 0, 1}).unsqueeze(0).contiguous(), {}, {}};
+    const at::Tensor file = read_image("file.png", encode_png(rows), detector.size, 1 << 20);
+    EXPECT_FLOAT_EQ(detector.judge(array)[0].score, detector.judge(file.unsqueeze(0))[0].score)
+        << shape[0] << "×" << shape[1];
+  }
+}
+
 TEST(Verdict, ProbabilitiesAreThoseOfTheSoftmax) {
   Detector detector = small_detector();
   detector.temperature = 0.25;

@@ -59,8 +59,8 @@ struct Detector {
   double temperature = 1;                       // divides the logits for Verdict::probability
   std::vector<float> held_out = {};  // ascending scores of ID images that were not trained on; may be empty
 
-  // One verdict per image. Images of another size are resized. A detector without a threshold throws an
-  // Error.
+  // One verdict per image. Images of another size are resized as read_images() does: the shorter side, then
+  // the centre is cut out. A detector without a threshold throws an Error.
   std::vector<Verdict> judge(const ImageSet& images) const;
   // The same for n×C×size×size, uint8 or float32 in 0 … 255, on the CPU.
   std::vector<Verdict> judge(const at::Tensor& pixels) const;

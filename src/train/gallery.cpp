@@ -12,6 +12,7 @@
 
 #include "core/file.h"
 #include "core/json_text.h"
+#include "detect/image_blocks.h"
 #include "images/encode.h"
 #include "images/resize.h"
 #include "poem/metrics.h"
@@ -87,8 +88,7 @@ class TestSheets {
     std::vector<at::Tensor> tiles;
     json captions = json::array();
     for (const Shown& image : chosen) {
-      const Crop whole{image.index, 0};
-      tiles.push_back(tile(cut(images(image), &whole, 1, plain(detector_.size))[0]));  // as it was scored
+      tiles.push_back(tile(network_input(images(image), image.index, 1, detector_.size)[0]));
       captions.push_back(caption(image));
     }
     write_sheet(folder_, name, std::move(tiles), captions);
