@@ -1,14 +1,17 @@
 #include "dist/team.h"
 
 #include <ATen/ATen.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <numeric>
 #include <stdexcept>
@@ -17,6 +20,7 @@
 #include "dist/batch_norm.h"
 #include "dist/gradients.h"
 #include "dist/place.h"
+#include "dist/shared_memory.h"
 #include "expect_error.h"
 #include "team_threads.h"
 
@@ -347,6 +351,78 @@ TEST(Team, NamesARankThatIsGone) {
       other.join();
     }
   }
+}
+
+TEST(Team, SeesThatARankIsGoneWhileAnotherIsBusy) {
+  const auto channels = connect_threads(3, std::chrono::seconds(20));
+  std::promise<void> seen;
+  std::thread busy([&] {
+    const auto channel = channels[0]();
+    seen.get_future().wait();
+  });
+  std::thread gone([&] { channels[2](); });
+  const auto channel = channels[1]();
+  try {
+    channel->start_sum(at::ones({3}));
+    ADD_FAILURE() << "there was nobody to sum with";
+  } catch (const std::exception& error) {
+    EXPECT_STREQ(error.what(), "rank 2 has closed the connection");
+  }
+  seen.set_value();
+  busy.join();
+  gone.join();
+}
+
+// Carries texts only. `blind` finds no memory by its name.
+class TextChannel : public ChannelAround {
+ public:
+  TextChannel(std::unique_ptr<Channel> channel, bool blind)
+      : ChannelAround(std::move(channel)), blind_(blind) {}
+  std::function<void()> start_sum(const at::Tensor&) override { throw std::runtime_error("far"); }
+  at::Tensor gather(const at::Tensor&) override { throw std::runtime_error("far"); }
+  void write(const std::string& key, const std::string& text) override {
+    ChannelAround::write("again/" + key, text);  // the channel around which it is shares memory already
+  }
+  std::string read(const std::string& key) override {
+    const std::string text = ChannelAround::read("again/" + key);
+    return blind_ && text.rfind("/poem-", 0) == 0 ? "/poem-none" : text;
+  }
+
+ private:
+  const bool blind_;
+};
+
+// Calls work(channel, rank) on three threads, with channels that share memory around `TextChannel`s.
+void share_with_texts(int blind_rank, const std::function<void(Channel&, int)>& work) {
+  const auto channels = connect_threads(3, std::chrono::seconds(20));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto texts = std::make_unique<TextChannel>(channels[rank](), rank == blind_rank);
+      work(*share_memory(std::move(texts), rank, 3, std::chrono::seconds(20)), rank);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(SharedMemory, CarriesShortMessagesOnly) {
+  constexpr int64_t kMost = 8192;
+  share_with_texts(/*blind_rank=*/-1, [](Channel& channel, int rank) {
+    EXPECT_THROW(channel.start_sum(at::ones({kMost + 1}, at::kDouble)), std::runtime_error);
+    EXPECT_THROW(channel.gather(at::ones({kMost + 1}, at::kDouble)), std::runtime_error);
+    const at::Tensor sum = at::full({kMost}, rank + 1, at::kDouble);
+    channel.start_sum(sum)();
+    EXPECT_TRUE(at::equal(sum, at::full({kMost}, 6, at::kDouble)));
+    EXPECT_TRUE(at::equal(channel.gather(at::full({2}, rank)), at::arange(3).unsqueeze(1).expand({3, 2})));
+    EXPECT_EQ(::shm_open(channel.read("memory").c_str(), O_RDWR, 0), -1) << "its name is gone";
+  });
+}
+
+TEST(SharedMemory, IsUsedByAllRanksOrNone) {
+  share_with_texts(/*blind_rank=*/1, [](Channel& channel, int) {
+    EXPECT_THROW(channel.start_sum(at::ones({1})), std::runtime_error);
+    EXPECT_THROW(channel.gather(at::ones({1})), std::runtime_error);
+  });
 }
 
 TEST(Team, IsSilentAboutARankThatSaidWhyItEnded) {

@@ -147,6 +147,18 @@ TEST_P(TeamOf, TrainsWhatOneProcessTrains) {
   }
 }
 
+// Points are not augmented, so crops of an image are equal: which of them are mined depends on roundings, but
+// not how many of each image.
+TEST_P(TeamOf, MinesAsManyCropsOfEachImageAsOneProcess) {
+  const Config config = points({"mining.max_per_image=3", "mining.pool=3000"});
+  const auto images = [](const TensorFile& state) {
+    return std::get<0>(state.tensor("mined").select(1, 0).sort());
+  };
+  const Trained alone = train(config, Team());
+  const std::vector<Trained> team = train_as_team(config, GetParam());
+  EXPECT_TRUE(same_bits(images(alone.epochs[0]), images(team[0].epochs[0])));
+}
+
 TEST_P(TeamOf, NormalisesTheWholeBatch) {
   for (const char* network : {"wideresnet", "densenet"}) {
     const Config config = images({std::string("network.name=") + network});

@@ -116,6 +116,17 @@ class SharedMemoryChannel : public Channel {
     return all;
   }
 
+  // All ranks, so that one which waits for a busy rank does not wait in vain.
+  void look_for_lost_ranks() const {
+    for (int rank = 0; rank < size_; ++rank) {
+      const Mailbox& box = (*memory_)[rank];
+      const bool left = rank != rank_ && (box.closed || !memory_->runs(rank));
+      // It may have written before it left.
+      if (left && box.written.load(std::memory_order_acquire) < message_)
+        throw std::runtime_error(fmt::format("rank {} has closed the connection", rank));
+    }
+  }
+
   // Ranks that share a batch come at almost the same time, so it yields at first and sleeps only later.
   void wait_for(int rank) const {
     constexpr int kYields = 2000,
@@ -129,10 +140,7 @@ class SharedMemoryChannel : public Channel {
         std::this_thread::yield();
         continue;
       }
-      const bool left = box.closed || (round % kLooks == 0 && !memory_->runs(rank));
-      // It may have written before it left.
-      if (left && box.written.load(std::memory_order_acquire) < message_)
-        throw std::runtime_error(fmt::format("rank {} has closed the connection", rank));
+      if (round % kLooks == 0) look_for_lost_ranks();
       if (Clock::now() > end) throw std::runtime_error("no answer in time");
       std::this_thread::sleep_for(kNap);
     }

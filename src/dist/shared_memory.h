@@ -2,8 +2,7 @@
 // compute, Gloo takes about a millisecond to sum a few numbers, because several of its threads must be woken
 // in turn. BatchNorm over a team asks for dozens of such sums in every step.
 //
-//   channel = share_memory(std::move(channel), rank, size, timeout);   // unchanged if memory cannot be
-//   shared
+//   channel = share_memory(std::move(channel), rank, size, timeout);   // the same if memory cannot be shared
 #pragma once
 #include <chrono>
 #include <memory>
