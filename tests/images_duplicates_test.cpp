@@ -317,6 +317,25 @@ TEST(CopyFinder, FindsTheSamePixels) {
   EXPECT_EQ(found[0].copy, 4098);  // without two of those left out
 }
 
+// Black images, each with as many copies: compared pair by pair they would take many seconds.
+TEST(CopyFinder, ComparesImagesThatAreTheSameOnce) {
+  constexpr int64_t kBlack = 10000;
+  const at::Tensor known = random_bytes({kBlack + 3, 1, 8, 8}, 12);
+  const at::Tensor pool = random_bytes({kBlack + 2, 1, 8, 8}, 13);
+  known.narrow(0, 1, kBlack).zero_();
+  pool.narrow(0, 2, kBlack).zero_();
+  pool[1].copy_(known[kBlack + 1]);
+  const ImageSet test = set_of(known), half = set_of(known.narrow(0, 0, kBlack / 2).clone());
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<FoundCopies> found = CopyFinder({&test, &half}).search(set_of(pool));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_EQ(found[0].count, kBlack + 1);
+  EXPECT_EQ(found[0].image, 1);
+  EXPECT_EQ(found[0].copy, 2);
+  EXPECT_EQ(found[1].count, kBlack / 2 - 1);
+  EXPECT_EQ(found[1].image, 1);
+}
+
 TEST(CopyFinder, NeedsImagesOfOneShape) {
   const at::Tensor bytes = random_bytes({4, 1, 6, 6}, 11);
   const ImageSet test = set_of(bytes), points = set_of(bytes.to(at::kFloat));

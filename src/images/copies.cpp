@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <mutex>
 
 #include "core/interrupts.h"
@@ -32,12 +31,6 @@ bool same_shape(const ImageSet& a, const ImageSet& b) {
          a.pixels.sizes().slice(1) == b.pixels.sizes().slice(1);
 }
 
-FoundCopies summary(const std::map<int64_t, int64_t>& first_copies) {
-  if (first_copies.empty()) return {};
-  const auto [image, copy] = *first_copies.begin();
-  return {static_cast<int64_t>(first_copies.size()), image, copy};
-}
-
 }  // namespace
 
 CopyFinder::CopyFinder(const std::vector<const ImageSet*>& sets) : sets_(sets) {
@@ -45,18 +38,29 @@ CopyFinder::CopyFinder(const std::vector<const ImageSet*>& sets) : sets_(sets) {
     const ImageSet& images = *sets[set];
     pixels_.push_back(images.pixels.contiguous());
     if (images.pixels.scalar_type() != at::kByte) continue;
-    const size_t bytes = bytes_of(images);
-    for (int64_t i = 0; i < images.size(); ++i) {
-      const uint8_t* image = pixels_of({set, i});
-      few_.insert(hash_of_few(image, bytes));
-      whole_.emplace(hash_of(image, bytes), Place{set, i});
-    }
+    for (int64_t i = 0; i < images.size(); ++i) add(set, i);
   }
 }
 
-const uint8_t* CopyFinder::pixels_of(const Place& place) const {
-  const ImageSet& set = *sets_[place.set];
-  return pixels_[place.set].data_ptr<uint8_t>() + static_cast<size_t>(set.row(place.image)) * bytes_of(set);
+const uint8_t* CopyFinder::pixels_of(size_t set, int64_t image) const {
+  const ImageSet& images = *sets_[set];
+  return pixels_[set].data_ptr<uint8_t>() + static_cast<size_t>(images.row(image)) * bytes_of(images);
+}
+
+void CopyFinder::add(size_t set, int64_t image) {
+  const size_t bytes = bytes_of(*sets_[set]);
+  const uint8_t* pixels = pixels_of(set, image);
+  const uint64_t hash = hash_of(pixels, bytes);
+  const auto [begin, end] = whole_.equal_range(hash);
+  for (auto other = begin; other != end; ++other) {
+    Copies& copies = groups_[other->second];
+    if (copies.set != set || std::memcmp(pixels_of(set, copies.first), pixels, bytes) != 0) continue;
+    ++copies.count;
+    return;
+  }
+  few_.insert(hash_of_few(pixels, bytes));
+  whole_.emplace(hash, groups_.size());
+  groups_.push_back({set, image, 1});
 }
 
 std::vector<FoundCopies> CopyFinder::search(const ImageSet& others) const {
@@ -66,17 +70,17 @@ std::vector<FoundCopies> CopyFinder::search(const ImageSet& others) const {
       std::none_of(sets_.begin(), sets_.end(), fits))
     return results;
   const size_t bytes = bytes_of(others);
-  std::vector<std::map<int64_t, int64_t>> found(sets_.size());  // the first copy of each image
+  std::vector<int64_t> found(groups_.size(), -1);  // the first copy of each
   std::mutex mutex;
   const auto compare = [&](const uint8_t* other, int64_t copy) {
     if (few_.count(hash_of_few(other, bytes)) == 0) return;
     const auto [begin, end] = whole_.equal_range(hash_of(other, bytes));
     for (auto same = begin; same != end; ++same) {
-      const Place& place = same->second;
-      if (!fits(sets_[place.set]) || std::memcmp(pixels_of(place), other, bytes) != 0) continue;
+      const auto& [set, image, count] = groups_[same->second];
+      if (!fits(sets_[set]) || std::memcmp(pixels_of(set, image), other, bytes) != 0) continue;
       const std::lock_guard lock(mutex);
-      int64_t& first = found[place.set].emplace(place.image, copy).first->second;
-      first = std::min(first, copy);
+      int64_t& first = found[same->second];
+      if (first < 0 || copy < first) first = copy;
     }
   };
   for (int64_t first = 0; first < others.size(); first += kBlock) {
@@ -90,7 +94,12 @@ std::vector<FoundCopies> CopyFinder::search(const ImageSet& others) const {
                 first + i);
     });
   }
-  std::transform(found.begin(), found.end(), results.begin(), summary);
+  for (size_t i = 0; i < groups_.size(); ++i) {  // in the order of their first images
+    if (found[i] < 0) continue;
+    FoundCopies& result = results[groups_[i].set];
+    if (result.count == 0) result = {0, groups_[i].first, found[i]};
+    result.count += groups_[i].count;
+  }
   return results;
 }
 

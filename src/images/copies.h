@@ -29,18 +29,20 @@ class CopyFinder {
   std::vector<FoundCopies> search(const ImageSet& others) const;
 
  private:
-  struct Place {
+  struct Copies {  // images of one set with the same pixels
     size_t set;
-    int64_t image;
+    int64_t first, count;
   };
-  const uint8_t* pixels_of(const Place& place) const;
+  const uint8_t* pixels_of(size_t set, int64_t image) const;
+  void add(size_t set, int64_t image);
 
   std::vector<const ImageSet*> sets_;
   std::vector<at::Tensor> pixels_;  // of each set, contiguous
   // A look at a few bytes decides about most images. Those with the same few bytes are hashed as a whole, and
-  // those with the same hash are compared byte by byte.
+  // those with the same hash are compared byte by byte, once with all images of a set that are the same.
   std::unordered_set<uint64_t> few_;
-  std::unordered_multimap<uint64_t, Place> whole_;
+  std::unordered_multimap<uint64_t, size_t> whole_;  // positions in groups_
+  std::vector<Copies> groups_;
 };
 
 }  // namespace poem
