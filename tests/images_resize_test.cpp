@@ -10,6 +10,7 @@
 
 #include "encode_images.h"
 #include "poem/crops.h"
+#include "train/memory.h"
 
 namespace poem {
 namespace {
@@ -74,6 +75,38 @@ TEST(Fit, GrowsBilinearly) {
       const double top = 100 * weight[x], bottom = 40 + 160 * weight[x];
       EXPECT_EQ(four[0][0][y][x].item<int>(), std::floor(top + (bottom - top) * weight[y] + 0.5));
     }
+}
+
+// LibTorch enlarges the whole image, of which the middle is then cut out. Its float32 may be on either side
+// of a half, depending on the processor.
+TEST(Fit, GrowsLikeTheWholeImage) {
+  for (const auto& [height, width, size] : {std::tuple<int64_t, int64_t, int64_t>{28, 28, 32},
+                                            {1, 1, 8},
+                                            {1, 997, 16},
+                                            {997, 1, 32},
+                                            {2, 301, 7},
+                                            {3, 50, 224},
+                                            {31, 33, 64},
+                                            {20, 30, 48},
+                                            {30, 20, 33},
+                                            {17, 1000, 32},
+                                            {7, 9, 10}}) {
+    SCOPED_TRACE(height);
+    const at::Tensor images = random_bytes({3, 3, height, width}, width), fitted = fit(images, size);
+    const int64_t shorter = std::min(height, width);
+    const int64_t rows = height * size / shorter, columns = width * size / shorter;
+    const at::Tensor whole = at::upsample_bilinear2d(images.to(at::kFloat), {rows, columns},
+                                                     /*align_corners=*/false);
+    const at::Tensor kept = whole.narrow(2, (rows - size) / 2, size).narrow(3, (columns - size) / 2, size);
+    EXPECT_LT((kept - fitted).abs().max().item<float>(), 0.52f);
+    EXPECT_TRUE(fit(images.contiguous(at::MemoryFormat::ChannelsLast), size).equal(fitted));
+  }
+}
+
+// Enlarged as a whole it takes 245 MB.
+TEST(Fit, GrowsALongImageInLittleMemory) {
+  const at::Tensor line = random_bytes({1, 3, 1, 20000}, 4);
+  EXPECT_LT(peak_bytes([&] { fit(line, 32); }), 1 << 20);
 }
 
 // Pixel (y, x) of the half is pixels 2y, 2y + 1 by 2x, 2x + 1, which the mean of areas takes back.

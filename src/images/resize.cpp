@@ -12,9 +12,6 @@
 namespace poem {
 namespace {
 
-constexpr int64_t kPixels =
-    1 << 24;  // brought to floating point at a time, so that a mapped file need not fit in memory
-
 // `length` scaled by size / shorter, of which the middle `size` pixels are kept.
 AreaAverage::Axis middle(int64_t length, int64_t size, int64_t shorter) {
   const int64_t scaled = length * size / shorter;
@@ -43,30 +40,60 @@ void shrink(const at::Tensor& images, int64_t size, const at::Tensor& fitted) {
   });
 }
 
-at::Tensor grow(const at::Tensor& images, int64_t size) {
-  const int64_t height = images.size(2), width = images.size(3), shorter = std::min(height, width);
-  const auto rows = middle(height, size, shorter), columns = middle(width, size, shorter);
-  const at::Tensor values = at::upsample_bilinear2d(images.to(at::kFloat), {rows.scaled, columns.scaled},
-                                                    /*align_corners=*/false);
-  return values.narrow(2, rows.first, size).narrow(3, columns.first, size).add(0.5).clamp_(0, 255);
+// Where the pixels of an enlarged axis lie in the source: `share` of the way from pixel `before` to pixel
+// `after`, which are the same at the border. The same numbers as in LibTorch's upsample_bilinear2d, which
+// computes the whole enlarged image.
+struct Between {
+  explicit Between(const AreaAverage::Axis& axis) {
+    const float step = static_cast<float>(axis.length) / static_cast<float>(axis.scaled);
+    for (int64_t i = axis.first; i < axis.first + axis.count; ++i) {
+      const double place = std::max(0.0, step * (static_cast<double>(i) + 0.5) - 0.5);
+      before.push_back(std::min(static_cast<int64_t>(place), axis.length - 1));
+      after.push_back(std::min(before.back() + 1, axis.length - 1));
+      share.push_back(static_cast<float>(place - static_cast<double>(before.back())));
+    }
+  }
+  std::vector<int64_t> before, after;
+  std::vector<float> share;
+};
+
+// Of a long image the enlarged whole may take gigabytes, so only the pixels that are kept are computed.
+void grow(const at::Tensor& images, int64_t size, const at::Tensor& fitted) {
+  const int64_t shorter = std::min(images.size(2), images.size(3));
+  const Between rows(middle(images.size(2), size, shorter)), columns(middle(images.size(3), size, shorter));
+  const int64_t channels = images.size(1), across = images.stride(3);
+  // Rounded once after the sum, as by processors that multiply and add in one step.
+  const auto mix = [](float first, float second, float share) {
+    return static_cast<float>(static_cast<double>(first) * (1 - share) + second * share);
+  };
+  at::parallel_for(0, images.size(0), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin * channels; plane < end * channels; ++plane) {
+      const uint8_t* in = images.data_ptr<uint8_t>() + plane / channels * images.stride(0) +
+                          plane % channels * images.stride(1);
+      uint8_t* out = fitted.data_ptr<uint8_t>() + plane * size * size;
+      for (int64_t y = 0; y < size; ++y) {
+        const uint8_t *top = in + rows.before[y] * images.stride(2),
+                      *bottom = in + rows.after[y] * images.stride(2);
+        for (int64_t x = 0; x < size; ++x) {
+          const int64_t left = columns.before[x] * across, right = columns.after[x] * across;
+          const float value = mix(mix(top[left], top[right], columns.share[x]),
+                                  mix(bottom[left], bottom[right], columns.share[x]), rows.share[y]);
+          *out++ = static_cast<uint8_t>(value + 0.5f);
+        }
+      }
+    }
+  });
 }
 
 }  // namespace
 
 at::Tensor fit(const at::Tensor& images, int64_t size) {
   if (size == 0 || (images.size(2) == size && images.size(3) == size)) return images;
-  const int64_t count = images.size(0);
-  at::Tensor fitted = at::empty({count, images.size(1), size, size}, at::kByte);
-  if (std::min(images.size(2), images.size(3)) >= size) {
+  const at::Tensor fitted = at::empty({images.size(0), images.size(1), size, size}, at::kByte);
+  if (std::min(images.size(2), images.size(3)) >= size)
     shrink(images, size, fitted);
-    return fitted;
-  }
-  const int64_t largest = std::max(images[0].numel(), fitted[0].numel());
-  const int64_t block = std::max<int64_t>(1, kPixels / largest);
-  for (int64_t first = 0; first < count; first += block) {
-    const int64_t n = std::min(block, count - first);
-    fitted.narrow(0, first, n).copy_(grow(images.narrow(0, first, n), size));
-  }
+  else
+    grow(images, size, fitted);
   return fitted;
 }
 
