@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -167,6 +168,39 @@ TEST_F(Safetensors, ATensorThatDoesNotFitIsAnError) {
   expect_damaged(file("F32", "[4611686018427387904,4]", "[0,0]"));  // 4 · 2⁶² · 4 is 0 modulo 2⁶⁴
   expect_damaged(file("F32", "[0,4611686018427387904,4611686018427387904]", "[0,0]"));  // its strides
   expect_damaged(file("F31", "[4]", "[0,16]"));
+}
+
+TEST_F(Safetensors, TensorsThatOverlapAreAnError) {
+  const auto bytes = [](const std::vector<std::pair<int, int>>& places) {
+    json header = json::object();
+    for (const auto& [begin, end] : places)
+      header["t" + std::to_string(header.size())] = {
+          {"dtype", "U8"}, {"shape", {end - begin}}, {"data_offsets", {begin, end}}};
+    return with_header(header.dump(), std::string(16, 'x'));
+  };
+  for (const auto& places : std::vector<std::vector<std::pair<int, int>>>{{{0, 16}, {0, 16}},
+                                                                          {{0, 16}, {4, 5}},
+                                                                          {{8, 16}, {0, 9}},
+                                                                          {{0, 4}, {6, 16}, {2, 7}},
+                                                                          {{0, 9}, {5, 5}}}) {
+    expect_damaged(bytes(places));
+    expect_error([&] { read_safetensors(path_); }, {"its tensors 't", "overlap"});
+  }
+  for (const auto& places : std::vector<std::vector<std::pair<int, int>>>{
+           {{8, 16}, {0, 8}}, {{0, 0}, {0, 16}, {0, 0}, {16, 16}}}) {
+    folder_.put("a.safetensors", bytes(places));
+    EXPECT_EQ(read_safetensors(path_).tensors.size(), places.size());
+  }
+}
+
+// A file with a hole, which takes no room on the disk.
+TEST_F(Safetensors, TensorsMustFitIntoMemory) {
+  constexpr uint64_t kSize = uint64_t{1} << 42;
+  const std::string number = std::to_string(kSize);
+  folder_.put("a.safetensors", with_header(R"({"a":{"dtype":"U8","shape":[)" + number +
+                                           R"(],"data_offsets":[0,)" + number + "]}}"));
+  std::filesystem::resize_file(path_, read_file(path_).size() + kSize);
+  expect_error([&] { read_safetensors(path_); }, {"a.safetensors", "needs 4194304 MiB of memory"});
 }
 
 TEST_F(Safetensors, AMissingNameIsAnErrorThatNamesTheFile) {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/file.h"
+#include "core/memory.h"
 #include "poem/error.h"
 
 namespace poem {
@@ -53,19 +55,34 @@ uint64_t bytes_of(const std::vector<int64_t>& shape, at::ScalarType type) {
   return empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
-// `start`: where the bytes of tensors begin.
-at::Tensor read_one(const json& entry, const InputFile& file, uint64_t start) {
-  const auto type = scalar_type(entry.at("dtype").get<std::string>());
-  const auto shape = entry.at("shape").get<std::vector<int64_t>>();
-  const auto begin = entry.at("data_offsets").at(0).get<uint64_t>(),
-             end = entry.at("data_offsets").at(1).get<uint64_t>();
-  const uint64_t data = file.size() - start;
-  if (begin > end || end > data || end - begin != bytes_of(shape, type)) {
-    throw Damage(fmt::format("a tensor at bytes {} to {} of {}", begin, end, data));
+// What the header says of a tensor; its bytes are counted from the end of the header.
+struct Entry {
+  std::string name;
+  at::ScalarType type;
+  std::vector<int64_t> shape;
+  uint64_t begin, end;
+};
+
+// `data`: how many bytes there are.
+Entry parse_entry(const std::string& name, const json& entry, uint64_t data) {
+  Entry found{name, scalar_type(entry.at("dtype").get<std::string>()),
+              entry.at("shape").get<std::vector<int64_t>>(), entry.at("data_offsets").at(0).get<uint64_t>(),
+              entry.at("data_offsets").at(1).get<uint64_t>()};
+  if (found.begin > found.end || found.end > data ||
+      found.end - found.begin != bytes_of(found.shape, found.type))
+    throw Damage(fmt::format("a tensor at bytes {} to {} of {}", found.begin, found.end, data));
+  return found;
+}
+
+// Tensors that overlap, which the format forbids, could take any multiple of the file's size.
+void check_apart(std::vector<Entry>& entries) {
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  for (size_t i = 1; i < entries.size(); ++i) {
+    if (entries[i].begin < entries[i - 1].end)
+      throw Damage(fmt::format("its tensors '{}' and '{}' overlap", entries[i - 1].name, entries[i].name));
   }
-  at::Tensor tensor = at::empty(shape, at::TensorOptions(type));
-  file.read_at(start + begin, tensor.data_ptr(), end - begin);
-  return tensor;
 }
 
 TensorFile parse(const InputFile& file) {
@@ -77,13 +94,21 @@ TensorFile parse(const InputFile& file) {
   file.read_at(sizeof length, text.data(), length);
   const json header = json::parse(text);
   if (!header.is_object()) throw Damage("its header is not a map");
+  const uint64_t start = sizeof length + length, data = file.size() - start;
   TensorFile result;
+  std::vector<Entry> entries;
   for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") {
+    if (name == "__metadata__")
       result.metadata = entry.get<std::map<std::string, std::string>>();
-    } else {
-      result.tensors[name] = read_one(entry, file, sizeof length + length);
-    }
+    else
+      entries.push_back(parse_entry(name, entry, data));
+  }
+  check_apart(entries);
+  check_memory(file.path(), data, "end other programs, or use a machine with more memory");
+  for (const Entry& entry : entries) {
+    at::Tensor tensor = at::empty(entry.shape, at::TensorOptions(entry.type));
+    file.read_at(start + entry.begin, tensor.data_ptr(), entry.end - entry.begin);
+    result.tensors[entry.name] = tensor;
   }
   return result;
 }
