@@ -131,6 +131,30 @@ TEST_F(StateDictTest, FindsTheDictThatTrainingScriptsPutIntoAnother) {
   }
 }
 
+TEST_F(StateDictTest, RefusesToChooseBetweenTwoDicts) {
+  const Bytes one = dict({{"a", kMatrix}}), other = dict({{"b", kMatrix}});
+  const auto read_all = [&](const std::vector<std::pair<std::string, Bytes>>& entries) {
+    return read(dict(entries), {{"data/0", kSix}});
+  };
+  expect_error(
+      [&] {
+        read_all({{"model", one}, {"net", other}});
+      },
+      {"model.pth", "has state dicts under 'model' and 'net'", "save one of them"});
+  expect_error(
+      [&] {
+        read_all({{"state_dict", dict({{"net", one}, {"model", other}})}});
+      },
+      {"has state dicts under 'model' and 'net'"});
+  // One dict under two names, settings, an optimiser's state and a running average leave no choice.
+  EXPECT_EQ(read_all({{"model", one + "q\x01"}, {"net", "h\x01"}}).tensors.count("a"), 1u);
+  const Bytes settings = dict({{"depth", whole(18)}});
+  const std::vector<std::pair<std::string, Bytes>> beside = {
+      {"state_dict", one}, {"model", settings}, {"optimizer", other}, {"state_dict_ema", other}};
+  EXPECT_EQ(read_all(beside).tensors.count("a"), 1u);
+  EXPECT_EQ(read_all({beside.rbegin(), beside.rend()}).tensors.count("a"), 1u);
+}
+
 TEST_F(StateDictTest, ReadsParametersAndLaterProtocols) {
   const Bytes parameter = call(name("torch._utils", "_rebuild_parameter"), {kMatrix, "\x88", kOrderedDict});
   EXPECT_EQ(read(dict({{"a", parameter}}), {{"data/0", kSix}}).tensor("a").numel(), 6);
@@ -166,9 +190,12 @@ TEST_F(StateDictTest, RefusesWhatIsNotADictOfTensors) {
   for (const Bytes& value : {whole(3), kMatrix, tuple({kMatrix}), dict({}), dict({{"epoch", whole(3)}}),
                              dict({{"model", whole(3)}}), dict({{"layers", dict({{"a", kMatrix}})}})})
     expect_error([&] { read(value, {{"data/0", kSix}}); }, {"model.pth", "not a state dict", "torch.save"});
-  // A dict that contains itself.
+  // A dict that contains itself, and often.
   const Bytes circle = Bytes("}q\x01") + text("model") + "h\x01s";
   expect_error([&] { read(circle); }, {"not a state dict"});
+  Bytes circles = "}q\x01" + text("model") + "q\x02" + "h\x01s";
+  for (int i = 0; i < 10000; ++i) circles += "h\x02h\x01s";
+  expect_error([&] { read(circles); }, {"not a state dict"});
 }
 
 TEST_F(StateDictTest, RefusesTensorsBeyondTheirStorage) {

@@ -132,23 +132,33 @@ class StateDict {
   // The dict that has tensors: the outermost one, or one that training scripts put it into.
   const PickleValue& find_dict() const {
     constexpr int kMostWrappers = 4;
-    const PickleValue* dict = &pickle_.root();
-    for (int depth = 0; dict != nullptr && dict->kind == Kind::kDict && depth < kMostWrappers; ++depth) {
-      const PickleValue* inner = nullptr;
-      bool tensors = false;
-      for (size_t i = 0; i < dict->items.size(); i += 2) {
-        const std::string& name = pickle_[dict->items[i]].text;
-        const PickleValue& value = pickle_[dict->items[i + 1]];
-        tensors |= is_tensor(value);
-        const bool wrapper =
-            name == "state_dict" || name == "model_state_dict" || name == "model" || name == "net";
-        if (wrapper && value.kind == Kind::kDict) inner = &value;
-      }
-      if (tensors && inner == nullptr) return *dict;  // else they are such as the number of the step
-      dict = inner;
-    }
+    if (const PickleValue* found = find_dict(pickle_.root(), kMostWrappers)) return *found;
     throw Error(path_, "is not a state dict: it is not a dict of tensors",
                 "save the weights with torch.save(model.state_dict(), FILE)");
+  }
+  const PickleValue* find_dict(const PickleValue& dict, int most) const {
+    if (dict.kind != Kind::kDict || most == 0) return nullptr;
+    std::map<std::string, const PickleValue*> wrapped;  // of a name that occurs twice the last, as in Python
+    bool tensors = false;
+    for (size_t i = 0; i < dict.items.size(); i += 2) {
+      const std::string& name = pickle_[dict.items[i]].text;
+      const PickleValue& value = pickle_[dict.items[i + 1]];
+      tensors |= is_tensor(value);
+      const bool wrapper =
+          name == "state_dict" || name == "model_state_dict" || name == "model" || name == "net";
+      if (wrapper && value.kind == Kind::kDict) wrapped[name] = &value;
+    }
+    if (wrapped.empty()) return tensors ? &dict : nullptr;  // else they are such as the number of the step
+    std::pair<std::string, const PickleValue*> found;
+    for (const auto& [name, value] : wrapped) {
+      const PickleValue* inner = find_dict(*value, most - 1);
+      if (inner == nullptr || inner == found.second) continue;
+      if (found.second != nullptr)
+        throw Error(path_, fmt::format("has state dicts under '{}' and '{}'", found.first, name),
+                    "save one of them alone with torch.save(STATE_DICT, FILE)");
+      found = {name, inner};
+    }
+    return found.second;
   }
 
   [[noreturn]] void fail(const std::string& name, const std::string& what) const {
