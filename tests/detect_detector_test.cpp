@@ -218,6 +218,11 @@ TEST(Detector, ADescriptionThatDoesNotFitItsTensorsIsAnError) {
          {"class_names: has two classes"});
   expect("/quantiles", 3, {"entry 'quantiles', which this poem does not know", version(), "update poem"});
   expect("/network/dropout", 0.5, {"entry 'dropout'", "update poem"});
+  expect("/calibration", {{"tpr", 0.95}, {"images", 24}, {"weights", "w"}},
+         {"entry 'weights'", "update poem"});
+  expect("/unsure", {{"tpr", 0.99}, {"threshold", 1}, {"p", 3}}, {"entry 'p'", "update poem"});
+  expect("/score", "reject_energy", {"'reject_energy'", "outputs beyond the classes"});
+  expect("/score", "reject", {"'reject'", "outputs beyond the classes"});
   expect("/threshold", "low", {"description is damaged", "threshold: is \"low\""});
   expect("/score", 3, {"description is damaged", "score: is 3"});
   expect("/network", nullptr, {"description is damaged", "name: is missing"});
@@ -234,7 +239,7 @@ TEST(Detector, ADescriptionThatDoesNotFitItsTensorsIsAnError) {
   expect("/calibration", {{"tpr", 0.95}, {"images", uint64_t{1} << 63}}, {calibration, wanted});
 }
 
-TEST(Detector, TensorsOfAnotherTypeOrNotFiniteAreAnError) {
+TEST(Detector, TensorsOfAnotherTypeNotFiniteOrUnknownAreAnError) {
   TemporaryFolder folder;
   Detector detector = small_detector();
   detector.score = make_score("ash");
@@ -253,6 +258,8 @@ TEST(Detector, TensorsOfAnotherTypeOrNotFiniteAreAnError) {
     expect_error([&] { Detector::load(folder / "changed"); }, words);
   };
   const at::Tensor bias = file.tensor("linear.bias");
+  for (const char* name : {"score.extra", "linear.scale", "held_out.images", "x"})
+    expect(name, bias, {"has the tensor", "this poem does not know", "update poem"});
   expect("linear.bias", bias.to(at::kDouble), {"type float64"});
   expect("linear.bias", bias / 0, {"not finite"});
   expect("score.bias", bias * std::nan(""), {"not finite"});

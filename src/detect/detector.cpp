@@ -20,6 +20,7 @@
 #include "detect/threshold.h"
 #include "net/weights.h"
 #include "poem/error.h"
+#include "poem/fit.h"
 #include "poem/version.h"
 
 namespace poem {
@@ -76,12 +77,24 @@ std::vector<std::string> keys_of(const json& j) {
   return keys;
 }
 
-// An entry that a later poem added may change the verdicts, so none is passed over.
+// An entry that a later poem added may change the verdicts, so none is passed over; nor is a tensor.
 void check_entries(const json& j, const std::vector<std::string>& known, const TensorFile& file) {
   for (const std::string& key : keys_of(j)) {
     if (std::find(known.begin(), known.end(), key) == known.end())
       throw Error(file.path,
                   fmt::format("its description has the entry '{}', which this poem does not know", key),
+                  update_remedy(file));
+  }
+}
+
+// `score` is that of the file, with its tensors.
+void check_tensors(const Network& network, Score& score, const TensorFile& file) {
+  TensorFile known;
+  store_weights(network, "", known);
+  score.store(known, kScorePrefix);
+  for (const auto& [name, tensor] : file.tensors) {
+    if (name != kHeldOutScores && known.tensors.count(name) == 0)
+      throw Error(file.path, fmt::format("has the tensor '{}', which this poem does not know", name),
                   update_remedy(file));
   }
 }
@@ -179,14 +192,22 @@ Detector describe(const json& about, const TensorFile& file) {
   if (detector.size < 1 || detector.size > kLargest)
     throw Error("size", fmt::format("is {}, not 1 to {}", detector.size, kLargest));
   if (!entry(about, "threshold").is_null()) detector.threshold = value_of<double>(about, "threshold");
-  if (about.contains("calibration")) detector.calibration = calibration_from(about["calibration"]);
-  if (about.contains("unsure")) detector.unsure = unsure_from(about["unsure"], detector.threshold);
+  if (about.contains("calibration")) {
+    check_entries(about["calibration"], {"tpr", "images", "source"}, file);
+    detector.calibration = calibration_from(about["calibration"]);
+  }
+  if (about.contains("unsure")) {
+    check_entries(about["unsure"], {"threshold", "tpr"}, file);
+    detector.unsure = unsure_from(about["unsure"], detector.threshold);
+  }
   if (about.contains("temperature")) detector.temperature = value_of<double>(about, "temperature");
   if (!(detector.temperature > 0))
     throw Error("temperature", "is " + shown(about["temperature"]) + ", not above 0");
   check_entries(entry(about, "network"), keys_of(to_json(NetworkSpec{})), file);
   detector.network = make_network(network_from(entry(about, "network")), Weights(file, ""));
   check_classes(detector);
+  // An Error for a score of outputs that the network does not have.
+  choose_scores({detector.score->name()}, available(detector, std::nullopt) | kImages);
   if (const int64_t pixels = detector.network->spec().pixels;
       pixels > 1 && pixels != detector.size * detector.size)
     throw Error("size", fmt::format("is {}, but the network takes {} pixels", detector.size, pixels));
@@ -330,7 +351,7 @@ void Detector::save(const std::string& path) const {
   if (unsure) about["unsure"] = {{"threshold", unsure->threshold}, {"tpr", unsure->tpr}};
   if (temperature != 1) about["temperature"] = temperature;
   if (!held_out.empty()) file.tensors[kHeldOutScores] = at::tensor(held_out);
-  // Class names may be folder names in another encoding than UTF-8, which JSON does not allow.
+  // A program may give class names in another encoding than UTF-8, which JSON does not allow.
   const std::string text = json_text(about);
   file.metadata = {{"format", kFormat}, {"poem", version()}, {"detector", text}};
   write_safetensors(path, file);
@@ -355,6 +376,7 @@ Detector Detector::load(const std::string& path) {
   detector.held_out = held_out_scores(file);
   detector.score->load(file, kScorePrefix);
   check_score_fits(detector, path);
+  check_tensors(*detector.network, *detector.score, file);
   return detector;
 }
 
