@@ -174,6 +174,25 @@ TEST(TrainingData, AClassWithoutAnImageIsAnError) {
   expect_error([&] { load_training_data(config); }, {folder.path(), "without an image: emu (1 .heic)"});
 }
 
+// A detector's file could not keep the names, and both are the same there.
+TEST(TrainingData, ClassNamesThatAreNotUtf8AreErrors) {
+  for (const char* other : {"caf\xe8", "dog"}) {
+    TemporaryFolder folder;
+    for (const std::string name : {"caf\xe9", other})
+      folder.put(name + "/1.png", encode_png(random_bytes({2, 2, 3}, 1)));
+    Config config = points(20, 0);
+    config.data.train = folder.path();
+    config.data.size = 2;
+    config.mining.miner = "none";
+    config.network.mean = config.network.std = {1, 1, 1};
+    expect_error([&] { load_training_data(config); },
+                 {folder.path(), "has a class 'caf\uFFFD', whose name is not UTF-8", "rename its folder"});
+    std::filesystem::rename(folder / "caf\xe9", folder / "café");
+    std::filesystem::rename(folder / other, folder / "dog");
+    EXPECT_EQ(load_training_data(config).id.class_names, (std::vector<std::string>{"café", "dog"}));
+  }
+}
+
 TEST(TrainingData, WithoutMinerNoOutliersAreRead) {
   Config config = points(20, 0);
   config.mining.miner = "none";

@@ -7,7 +7,8 @@
 
 namespace poem {
 
-// Throws an Error at `where` for a name that verdicts use, such as "unknown", and for one that occurs twice.
+// Throws an Error at `where` for a name that verdicts use, such as "unknown", for one that occurs twice, and
+// for one that is not UTF-8: a detector could not keep it, and test images would have another.
 void check_class_names(const std::string& where, const std::vector<std::string>& names);
 
 }  // namespace poem
