@@ -27,7 +27,6 @@ void set_up_runtime(int threads) {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);
   mallopt(M_TOP_PAD, 64 << 20);
-  mallopt(M_ARENA_MAX, cores());  // each arena keeps what it has, so not 8 per core
   const int count = threads > 0 ? threads : cores();
   at::set_num_threads(count);
   // In its first operation a thread takes over the number that was set last, and LibTorch then starts a pool
