@@ -160,8 +160,11 @@ void time_mining(const Mining& mining, const ImageSet& images, int64_t first, in
 POEM_BENCH(pool) {
   constexpr int kRounds = 3;
   const char* asked = std::getenv("POOL_IMAGES");
-  const int64_t largest = asked != nullptr ? std::atoll(asked) : 100000;
-  const std::vector<int64_t> sizes = {largest / 40, largest / 4, largest};
+  const int64_t largest = asked != nullptr ? std::atoll(asked) : 400000;
+  std::vector<int64_t> sizes;
+  for (const int64_t size : {100000, 1000000})
+    if (size < largest) sizes.push_back(size);
+  sizes.push_back(largest);
   const Pool pool(largest);
   const Mining mining;
   const ImageSet mapped = read_images(pool.folder);
@@ -189,7 +192,7 @@ POEM_BENCH(pool) {
   const auto [least, most] = std::minmax_element(clocks.begin(), clocks.end());
   hold("an image of the slowest of these pools / of the fastest", *most, *least, 1.1);
 
-  const int64_t part = sizes[1];
+  const int64_t part = sizes[0];
   const ImageSet memory{"memory", mapped.pixels.narrow(0, 0, part).clone(), {}, {}};
   Times disk, cached;
   for (int round = 0; round < kRounds; ++round) {
