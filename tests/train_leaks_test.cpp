@@ -2,8 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "encode_images.h"
+#include "images/resize.h"
 #include "log.h"
 
 namespace poem {
@@ -76,15 +81,81 @@ TEST(Leaks, TrainingImagesThatAreNamedAsOutliersAreNoticed) {
   EXPECT_FALSE(warned("photos#exclude=a", "photos#exclude=b"));
 }
 
-TEST(Leaks, SayWhichImagesAreReadAtAnotherSize) {
-  Sets sets;
-  sets.pool.pixels = random_bytes({40, 3, 16, 12}, 2);
+// Smooth pictures, whose small copies look like them.
+at::Tensor pictures(int64_t count, int64_t side, uint64_t seed) {
+  const at::Tensor coarse = random_bytes({count, 3, 4, 4}, seed).to(at::kFloat);
+  return at::upsample_bilinear2d(coarse, {side, side}, false).round().to(at::kByte);
+}
+
+// Outliers whose filters need twice the size. Files that are smaller were read as an ID image is, and
+// repeated; of those that are larger, the means of rounded means are not the means.
+struct TwoSizes : Sets {
+  const at::Tensor files = pictures(40, 90, 5);
+
+  TwoSizes() {
+    train.pixels = pictures(40, 16, 6);
+    test.pixels = pictures(40, 16, 7);
+    ood.pixels = pictures(40, 16, 8);
+    pool.pixels = pictures(40, 32, 9);
+  }
+};
+
+TEST(Leaks, AreFoundAmongOutliersThatAreReadAtTwiceTheSize) {
+  EXPECT_EQ(TwoSizes().warning(), "");
+  TwoSizes sets;
+  sets.test.pixels.narrow(0, 4, 3).copy_(fit(sets.files.narrow(0, 0, 3), 16));
+  sets.pool.pixels.narrow(0, 9, 3).copy_(fit(sets.files.narrow(0, 0, 3), 32));
+  EXPECT_FALSE(fit(sets.pool.pixels.narrow(0, 9, 3), 16).equal(sets.test.pixels.narrow(0, 4, 3)));
+  sets.pool.pixels.narrow(0, 20, 2).copy_(fit_or_repeat(sets.train.pixels.narrow(0, 30, 2), 32));
   const std::string text = sets.warning();
-  EXPECT_NE(
-      text.find(
-          "pool is read at 16×12 pixels and not searched for ID and test images, which are read at 8×8"),
-      text.npos)
+  EXPECT_NE(text.find("[warning] images to test with are also trained on: 3 of test look like images in pool "
+                      "(such as "),
+            text.npos)
       << text;
+  EXPECT_NE(text.find("ID images are also among the outliers: 2 of train in pool (such as 30 = 20)"),
+            text.npos)
+      << text;
+}
+
+// A flat image has no look, but its pixels are the same if each is repeated.
+TEST(Leaks, RepeatedImagesAreComparedPixelByPixel) {
+  TwoSizes sets;
+  sets.test.pixels[3].fill_(77);
+  sets.ood.pixels[3].fill_(78);
+  sets.pool.pixels[8].fill_(77);
+  leave_out(sets.pool, {2, 5});
+  const std::string text = sets.warning();
+  EXPECT_NE(text.find("trained on: 1 of test in pool (such as 3 = 6)."), text.npos) << text;
+}
+
+TEST(Leaks, SayWhichImagesOfAnotherSizeAreTooMany) {
+  TwoSizes sets;
+  sets.pool.pixels = at::zeros({1, 3, 32, 32}, at::kByte).expand({300000, 3, 32, 32});
+  const std::string text = sets.warning();
+  EXPECT_EQ(
+      text,
+      "[warning] pool is read at 32×32 pixels, where 300120 images are too many to compare by their look, "
+      "and is not searched for ID and test images; poem data check does that\n");
+}
+
+// Outliers that are in memory already need no more of it to be searched.
+TEST(Leaks, AreFoundInMoreMemoryThanIsFree) {
+  Sets sets;
+  sets.train.pixels = random_bytes({2, 3, 1024, 1024}, 1);
+  sets.test.pixels = random_bytes({2, 3, 1024, 1024}, 2);
+  sets.pool.name = "world:outliers:150";
+  sets.pool.pixels = at::zeros({150, 3, 1024, 1024}, at::kByte);
+  sets.pool.pixels[7].copy_(sets.test.pixels[1]);
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  struct rlimit tight = before;
+  tight.rlim_cur = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) + sets.pool.pixels.nbytes() / 2;
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
+  const std::string text = sets.warning();
+  ::setrlimit(RLIMIT_AS, &before);
+  EXPECT_NE(text.find("1 of test in world:outliers:150 (such as 1 = 7)"), text.npos) << text;
 }
 
 // A world that is drawn on demand has no pixels yet: zeros, which a black test image would equal.
