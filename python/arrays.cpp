@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "core/memory.h"
 #include "core/npy.h"
 #include "poem/error.h"
 
@@ -17,7 +19,15 @@ namespace py = pybind11;
 
 py::object numpy(const char* function) { return py::module_::import("numpy").attr(function); }
 
-py::array as_array(const py::object& object) { return numpy("asarray")(object); }
+py::array as_array(const std::string& where, const py::object& object, const char* remedy) {
+  try {
+    return numpy("asarray")(object);
+  } catch (const py::error_already_set& e) {
+    const bool list = py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object);
+    if (!list || !e.matches(PyExc_ValueError)) throw;
+  }
+  throw Error(where, "is a list whose parts differ in shape", remedy);
+}
 
 std::string described(const py::array& array) {
   const auto shape = array.ndim() == 0
@@ -50,43 +60,65 @@ Array over(const py::array& array, const py::object& dtype) {
   return {std::move(ordered), tensor};
 }
 
+// Unsigned integers from 2^63 on have become negative.
+void check_no_overflow(const std::string& where, const at::Tensor& labels) {
+  const int64_t* values = labels.data_ptr<int64_t>();
+  const int64_t* bad = std::find_if(values, values + labels.numel(), [](int64_t label) { return label < 0; });
+  if (bad != values + labels.numel())
+    throw Error(where, fmt::format("row {} has label {}", bad - values, static_cast<uint64_t>(*bad)),
+                "number the classes from 0");
+}
+
 // Its own type in this machine's byte order.
 py::object native_type(const py::array& array) { return array.dtype().attr("newbyteorder")("="); }
 
 }  // namespace
 
 Array features_from(const std::string& where, const py::object& object) {
-  const py::array array = as_array(object);
-  check(is_float(array) && array.ndim() == 2, where, array,
-        "give rows × features as float16, float32 or float64");
+  constexpr const char* kRemedy = "give rows × features as float16, float32 or float64";
+  const py::array array = as_array(where, object, kRemedy);
+  check(is_float(array) && array.ndim() == 2, where, array, kRemedy);
   check(array.shape(0) > 0, where, array, "give at least one row");
   check(array.shape(1) > 0, where, array, "give at least one feature");
   return over(array, native_type(array));
 }
 
 Array numbers_from(const std::string& where, const py::object& object) {
-  const py::array array = as_array(object);
-  check((is_float(array) || is_integer(array)) && array.ndim() == 1, where, array, "give one number per row");
+  constexpr const char* kRemedy = "give one number per row";
+  const py::array array = as_array(where, object, kRemedy);
+  check((is_float(array) || is_integer(array)) && array.ndim() == 1, where, array, kRemedy);
   return over(array, py::dtype::of<double>());
 }
 
 Array labels_from(const std::string& where, const py::object& object) {
-  const py::array array = as_array(object);
-  check(is_integer(array) && array.ndim() == 1, where, array, "give one integer per row");
-  return over(array, py::dtype::of<int64_t>());
+  constexpr const char* kRemedy = "give one integer per row";
+  const py::array array = as_array(where, object, kRemedy);
+  check(is_integer(array) && array.ndim() == 1, where, array, kRemedy);
+  const Array labels = over(array, py::dtype::of<int64_t>());
+  if (array.dtype().kind() == 'u') check_no_overflow(where, labels.tensor);
+  return labels;
 }
 
 Array floats_from(const std::string& where, const py::object& object) {
-  const py::array array = as_array(object);
-  check(is_float(array), where, array, "give float16, float32 or float64");
+  constexpr const char* kRemedy = "give float16, float32 or float64";
+  const py::array array = as_array(where, object, kRemedy);
+  check(is_float(array), where, array, kRemedy);
   return over(array, native_type(array));
 }
 
 Array bytes_from(const std::string& where, const py::object& object) {
-  const py::array array = as_array(object);
-  check(array.dtype().kind() == 'u' && array.itemsize() == 1, where, array,
-        "give pixels from 0 to 255 as uint8, or paths of images: a str or os.PathLike, or a list of them");
+  constexpr const char* kRemedy =
+      "give pixels from 0 to 255 as uint8, all images of one size, or paths of images: a str or os.PathLike, "
+      "or a list of them";
+  const py::array array = as_array(where, object, kRemedy);
+  check(array.dtype().kind() == 'u' && array.itemsize() == 1, where, array, kRemedy);
   return over(array, array.dtype());
+}
+
+void check_square_memory(const std::string& where, int64_t columns, int matrices) {
+  const auto side = static_cast<double>(columns);
+  const double bytes = std::min(matrices * side * side * sizeof(double), 0x1p63);
+  check_memory(where, static_cast<uint64_t>(bytes), "give features of the last layer, not pixels");
 }
 
 py::array to_numpy(const at::Tensor& tensor) {

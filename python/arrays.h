@@ -28,6 +28,9 @@ Array labels_from(const std::string& where, const pybind11::object& object);  //
 Array floats_from(const std::string& where, const pybind11::object& object);  // floats of any shape
 Array bytes_from(const std::string& where, const pybind11::object& object);   // uint8 of any shape
 
+// An Error if so many float64 matrices of columns × columns do not fit into memory.
+void check_square_memory(const std::string& where, int64_t columns, int matrices);
+
 // The array uses the memory of a CPU tensor and keeps it alive.
 pybind11::array to_numpy(const at::Tensor& tensor);
 

@@ -31,6 +31,21 @@ TargetNoise noise_of(const std::string& name) {
   throw Error("target_noise", "is '" + name + "'", "use 'iid' or 'single'");
 }
 
+// The matrices of features × features that exist at a time: ΦΦᵀ, the precision, its factor and LAPACK's copy.
+constexpr int kMatrices = 4;
+
+// What `work` returns. The library names numbers as configs do: posterior.scale is the argument scale.
+template <class Work>
+auto naming_arguments(const Work& work) {
+  try {
+    return without_gil(work);
+  } catch (const Error& e) {
+    const std::string prefix = "posterior.";
+    if (e.where().rfind(prefix, 0) != 0) throw;
+    throw Error(e.where().substr(prefix.size()), e.problem(), e.remedy());
+  }
+}
+
 Posterior fit_posterior(const py::object& features, const py::object& targets, double prior_variance,
                         double noise_variance, double scale) {
   const Array x = features_from("features", features), y = numbers_from("targets", targets);
@@ -39,11 +54,12 @@ Posterior fit_posterior(const py::object& features, const py::object& targets, d
                 fmt::format("has {} numbers for {} rows of features", y.tensor.size(0), x.tensor.size(0)),
                 "give one target per row");
   }
+  check_square_memory("features", x.tensor.size(1), kMatrices);
   PosteriorSettings settings;
   settings.prior_variance = prior_variance;
   settings.noise_variance = noise_variance;
   settings.scale = scale;
-  return without_gil([&] {
+  return naming_arguments([&] {
     Statistics statistics(x.tensor.size(1));
     statistics.add(x.tensor, y.tensor);
     return Posterior(statistics, settings);
@@ -84,7 +100,8 @@ MinedFeatures mine(const py::object& id, const py::object& outliers, const py::o
                 fmt::format("choose 1 to {}", rows));
   const PosteriorSettings settings{prior_variance, noise_variance, scale, target, noise_of(target_noise)};
   const uint64_t checked = checked_seed(seed);
-  return without_gil(
+  check_square_memory("id", known.tensor.size(1), kMatrices);
+  return naming_arguments(
       [&] { return mine_features(known.tensor, unknown.tensor, candidates.tensor, n, checked, settings); });
 }
 
@@ -100,7 +117,8 @@ is a combination of the others as far as float64 can tell.)")
            py::arg("prior_variance") = usual.prior_variance, py::arg("noise_variance") = usual.noise_variance,
            py::arg("scale") = usual.scale)
       .def_property_readonly(
-          "mean", [](const Posterior& self) { return to_numpy(self.mean().clone()); },
+          "mean",
+          [](const Posterior& self) { return to_numpy(without_gil([&] { return self.mean().clone(); })); },
           "The mean of the weights: m float64.")
       .def_property_readonly(
           "covariance",

@@ -48,12 +48,20 @@ Head head_of(const at::Tensor& weight, const at::Tensor& bias) {
   }
 }
 
+// An Error that names the first of the rows for which `bad` holds; `first` is the number of row 0.
+void check_rows(const std::string& where, const at::Tensor& bad, const char* problem, const char* remedy,
+                int64_t first = 0) {
+  const at::Tensor rows = bad.nonzero();
+  if (rows.size(0) > 0)
+    throw Error(where, fmt::format("row {} has {}", first + rows[0].item<int64_t>(), problem), remedy);
+}
+
+at::Tensor not_finite(const at::Tensor& logits) { return at::isfinite(logits).all(1).logical_not(); }
+
 at::Tensor logits_in_float32(const at::Tensor& logits) {
-  const at::Tensor values = logits.to(at::kFloat), bad = at::isfinite(values).all(1).logical_not().nonzero();
-  if (bad.size(0) > 0)
-    throw Error("logits",
-                fmt::format("row {} has a value that is not finite in float32", bad[0].item<int64_t>()),
-                "remove the row or correct its source");
+  const at::Tensor values = logits.to(at::kFloat);
+  check_rows("logits", not_finite(values), "a value that is not finite in float32",
+             "remove the row or correct its source");
   return values;
 }
 
@@ -62,10 +70,18 @@ at::Tensor without_gaps(const at::Tensor& labels) {
   return std::get<1>(at::_unique2(labels, /*sorted=*/true, /*return_inverse=*/true));
 }
 
+// The matrices of features × features that exist at a time in a fit: what LAPACK needs for the eigenvectors
+// of one, and the result of another.
+int square_matrices(const std::string& name) {
+  if (name == "rmds") return 6;  // two fits, one after the other
+  return name == "mds" || name == "ssd" || name == "vim" ? 5 : 0;
+}
+
 // The scores of all rows. `features` or `logits` may be undefined if the score does not need them.
 at::Tensor score_rows(const Score& score, const Head& head, const at::Tensor& features,
                       const at::Tensor& logits) {
   constexpr int64_t kBlock = 2048;
+  constexpr const char* kRescale = "rescale features, weight and bias: scores are computed in float32";
   const int64_t rows = (features.defined() ? features : logits).size(0);
   std::vector<at::Tensor> blocks;
   for (int64_t first = 0; first < rows; first += kBlock) {
@@ -74,10 +90,14 @@ at::Tensor score_rows(const Score& score, const Head& head, const at::Tensor& fe
     if (features.defined()) batch.features = features.narrow(0, first, count);
     if (logits.defined()) {
       batch.logits = logits.narrow(0, first, count);
-    } else if (head.weight.defined()) {
+    } else if (needs(score.name(), kClasses)) {
       batch.logits = head(batch.features);
+      check_rows("features", not_finite(batch.logits), "logits that are not finite in float32", kRescale,
+                 first);
     }
     blocks.push_back(score(batch));
+    check_rows(features.defined() ? "features" : "logits", blocks.back().isnan(),
+               "a score that is not a number", kRescale, first);
   }
   return at::cat(blocks);
 }
@@ -126,6 +146,7 @@ void PosthocScore::fit(const py::object& features, const py::object& labels, con
     w = floats_from("weight", weight);
     b = floats_from("bias", bias);
   }
+  if (trained) check_square_memory("features", x.tensor.size(1), square_matrices(name_));
   fitted_ = without_gil([&] {
     auto fitted = std::make_shared<Fitted>();
     Training training;

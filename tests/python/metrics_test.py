@@ -59,6 +59,7 @@ class Metrics(unittest.TestCase):
             (["a"], "<U1"),
             (None, "object"),
             (3.0, "shape ()"),
+            ([[1], [1, 2]], "is a list whose parts differ in shape (give one number per row)"),
         ]:
             with self.assertRaisesRegex(poem.Error, words.replace("(", r"\(").replace(")", r"\)")):
                 metrics.fpr95(ID, bad)

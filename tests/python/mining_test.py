@@ -14,6 +14,7 @@ import poem
 rng = np.random.default_rng(2)
 FEATURES = rng.normal(size=(300, 5))
 TARGETS = rng.normal(size=300)
+PIXELS = np.zeros((1, 10**6), np.float32)  # as many features as no covariance matrix can have
 ID, OUTLIERS, POOL = (rng.normal(centre, 1, (400, 6)).astype(np.float32) for centre in [-1, 1, 0])
 
 
@@ -54,11 +55,15 @@ class Posterior(unittest.TestCase):
             ((FEATURES[0], TARGETS), "features: has shape 5 of float64 .*rows"),
             ((FEATURES[:0], TARGETS[:0]), "features: has shape 0×5 .*at least one row"),
             ((FEATURES[:, :0], TARGETS), "features: has shape 300×0 .*at least one feature"),
+            (([[1.0], [1.0, 2.0]], [0, 0]), "features: is a list whose parts differ in shape .*rows × features"),
+            ((FEATURES, [[0], [1, 2]]), "targets: is a list whose parts differ in shape .*one number per row"),
+            ((PIXELS, [0]), "^features: needs .* of memory.*features of the last layer, not pixels"),
         ]:
             with self.assertRaisesRegex(poem.Error, words):
                 poem.Posterior(*arguments)
-        with self.assertRaisesRegex(poem.Error, "noise_variance"):
-            poem.Posterior(FEATURES, TARGETS, noise_variance=0)
+        for name in ["prior_variance", "noise_variance", "scale"]:
+            with self.assertRaisesRegex(poem.Error, f"^{name}: 0 is not above 0"):
+                poem.Posterior(FEATURES, TARGETS, **{name: 0})
         with self.assertRaisesRegex(poem.Error, "seed: is -1"):
             poem.Posterior(FEATURES, TARGETS).draw(-1)
         with self.assertRaisesRegex(poem.Error, "count: is 0"):
@@ -155,6 +160,11 @@ class Mine(unittest.TestCase):
                 poem.mine(*arguments)
         with self.assertRaisesRegex(poem.Error, "target_noise: is 'none'"):
             poem.mine(ID, OUTLIERS, POOL, 5, target_noise="none")
+        with self.assertRaisesRegex(poem.Error, "^id: needs .* of memory.*features of the last layer, not pixels"):
+            poem.mine(PIXELS, PIXELS, PIXELS, 1)
+        for name, value in [("prior_variance", 0), ("noise_variance", 0), ("scale", 0), ("target", np.inf)]:
+            with self.assertRaisesRegex(poem.Error, f"^{name}: {value} is not"):
+                poem.mine(ID, OUTLIERS, POOL, 5, **{name: value})
 
     def test_other_threads_run_meanwhile(self):
         wide = rng.standard_normal((20000, 300), dtype=np.float32)

@@ -189,6 +189,11 @@ class BadInput(unittest.TestCase):
         self.expect("labels: has 399 labels for 400", fit, TRAIN, LABELS[1:], WEIGHT, BIAS)
         self.expect("labels: row 0 has label -1 ", fit, TRAIN, LABELS * 0 - 1, WEIGHT, BIAS)
         self.expect("labels: row 0 has label 4, but the head has 4", fit, TRAIN, LABELS * 0 + 4, WEIGHT, BIAS)
+        large = LABELS.astype(np.uint64)
+        large[7] = 2**63 + 5
+        self.expect("labels: row 7 has label 9223372036854775813 ", fit, TRAIN, large, WEIGHT, BIAS)
+        self.expect("labels: is a list whose parts differ in shape", fit, TRAIN, [[0], [0, 1]], WEIGHT, BIAS)
+        self.expect("weight: is a list whose parts differ in shape", fit, TRAIN, LABELS, [[0.0], [0.0, 1.0]], BIAS)
         self.expect("weight: has shape 12 of float64", fit, TRAIN, LABELS, WEIGHT[0], BIAS)
         self.expect("weight: has 4 rows and bias 3", fit, TRAIN, LABELS, WEIGHT, BIAS[1:])
         self.expect("weight: has shape 4×12 of int64", fit, TRAIN, LABELS, WEIGHT.astype(int), BIAS)
@@ -209,6 +214,24 @@ class BadInput(unittest.TestCase):
         self.expect("1e.39|float32", poem.Score("knn").fit, TRAIN * 1e39, LABELS)
         self.expect("varies by .* loses .* in float32", poem.Score("knn").fit, TRAIN * 1e-9 + 1, LABELS)
         self.expect("cannot be fitted: all training rows", poem.Score("knn").fit, TRAIN * 0 + 1, LABELS)
+
+    def test_values_that_are_not_finite_only_in_the_logits_or_the_score(self):
+        score, huge = poem.Score("msp").fit(weight=WEIGHT * 1e20, bias=BIAS), np.repeat(TEST, 40, axis=0).astype(np.float32)
+        huge[3000] *= 1e20  # beyond the first block
+        self.expect("features: row 3000 has logits that are not finite in float32 .rescale", score.score, huge)
+        poem.Score("knn").fit(TRAIN, LABELS, WEIGHT * 1e20, BIAS).score(huge)  # needs no logits
+        ash = poem.Score("ash").fit(weight=np.full((2, 2), 0.1), bias=BIAS[:2])
+        rows = np.array([[1, 1], [2e38, 2e38]])  # the sum of the second is infinite in float32, its logits are not
+        self.expect("features: row 1 has a score that is not a number .rescale", ash.score, rows)
+
+    def test_pixels_instead_of_features(self):
+        pixels = rng.random((4, 10**6), np.float32)
+        for name in ["mds", "rmds", "ssd", "vim"]:
+            self.expect(
+                "^features: needs .* of memory.*features of the last layer, not pixels",
+                *(poem.Score(name).fit, pixels, [0, 1, 2, 3], pixels, BIAS),
+            )
+        poem.Score("knn").fit(np.repeat(pixels, 13, axis=0)[:, :150528], np.arange(52))  # needs no such matrix
 
 
 if __name__ == "__main__":
