@@ -9,10 +9,16 @@ void add_mining(pybind11::module_& module);
 void add_scores(pybind11::module_& module);
 void add_detector(pybind11::module_& module);
 
-// Calls work() while other Python threads run. `work` must not touch Python objects.
+// In a forked process: makes this thread compute alone from now on. OpenMP's other threads did not come
+// along, and it would wait for them for ever.
+void compute_alone_if_forked();
+
+// Calls work() while other Python threads run. `work` must not touch Python objects. All computing is done in
+// such a call.
 template <class Work>
 auto without_gil(const Work& work) {
   const pybind11::gil_scoped_release release;
+  compute_alone_if_forked();
   return work();
 }
 

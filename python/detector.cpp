@@ -15,6 +15,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "poem/error.h"
+#include "poem/training.h"
 #include "readers/image_list.h"
 
 namespace poem::python {
@@ -40,9 +41,16 @@ struct SharedDetector {
   std::mutex in_use;
 };
 
+// The bytes of a str, bytes or os.PathLike; Python's own exception if it is none of them, or has a NUL in it.
+std::string path_from(const py::handle& object) {
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(object.ptr(), &bytes) == 0) throw py::error_already_set();
+  return py::reinterpret_steal<py::bytes>(bytes);
+}
+
 std::unique_ptr<SharedDetector> load(const py::object& path) {
-  const std::string name = py::bytes(py::module_::import("os").attr("fsencode")(path));
-  return without_gil([&] { return std::make_unique<SharedDetector>(Detector::load(name)); });
+  const std::string name = path_from(path);
+  return without_gil([&] { return std::make_unique<SharedDetector>(Detector::load(detector_path(name))); });
 }
 
 // Appends the predictions of the images.
@@ -104,10 +112,9 @@ bool are_paths(const py::object& images) {
 py::array predict_any(SharedDetector& shared, const py::object& images) {
   std::vector<Prediction> predictions;
   if (is_path(images) || are_paths(images)) {
-    const py::object encode = py::module_::import("os").attr("fsencode");
     std::vector<std::string> paths;
     for (const py::handle path : is_path(images) ? py::object(py::make_tuple(images)) : images)
-      paths.push_back(py::bytes(encode(path)));
+      paths.push_back(path_from(path));
     predictions = without_gil([&] {
       const std::lock_guard lock(shared.in_use);
       return predict_files(shared, paths);
@@ -129,7 +136,9 @@ void add_detector(py::module_& module) {
                           "probability", score, "score", threshold, "threshold", p_value, "p_value");
   py::class_<SharedDetector>(module, "Detector",
                              "A trained detector: network, score, threshold and class names.")
-      .def_static("load", &load, py::arg("path"), "Read a detector.safetensors that poem train wrote.")
+      .def_static(
+          "load", &load, py::arg("path"),
+          "Read the detector that poem train wrote: its run folder, or the file detector.safetensors.")
       .def_property_readonly(
           "class_names", [](const SharedDetector& self) { return self.detector.class_names; },
           "The classes; the field class of predict() is an index into them.")

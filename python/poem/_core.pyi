@@ -1,7 +1,7 @@
 """The library for Python. Import it as poem."""
 
 from os import PathLike
-from typing import Any, Literal, NoReturn, Optional, Sequence, Union
+from typing import Any, Literal, NoReturn, Optional, Sequence, Union, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,9 +99,7 @@ class Detector:
     def size(self) -> int: ...
     @property
     def score(self) -> str: ...
-    def predict(
-        self,
-        images: Union[
-            NDArray[np.uint8], str, PathLike[str], Sequence[Union[NDArray[np.uint8], str, PathLike[str]]]
-        ],
-    ) -> NDArray[Any]: ...
+    @overload
+    def predict(self, images: Union[NDArray[np.uint8], Sequence[NDArray[np.uint8]]]) -> NDArray[Any]: ...
+    @overload
+    def predict(self, images: Union[str, PathLike[str], Sequence[Union[str, PathLike[str]]]]) -> NDArray[Any]: ...

@@ -4,6 +4,7 @@ import csv
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -143,6 +144,28 @@ class Detector(unittest.TestCase):
         for scores in found:
             np.testing.assert_allclose(scores, self.predictions["score"][:40], rtol=1e-4, atol=1e-5)
 
+    def test_predicts_in_a_forked_process(self):
+        paths = [self.folder / f"forked{i}.bmp" for i in range(40)]
+        for path, image in zip(paths, IMAGES):
+            write_bmp(path, image)
+        work = """
+import multiprocessing
+import numpy as np, poem
+detector = poem.Detector.load("run")
+images, paths = np.load("forked.npy"), [f"forked{i}.bmp" for i in range(40)]
+
+def work(given):
+    return detector.predict(given)["score"]
+
+expected = work(images)
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    for given in (images, paths):
+        np.testing.assert_allclose(pool.map_async(work, [given]).get(timeout=60)[0], expected, rtol=1e-4, atol=1e-5)
+"""
+        np.save(self.folder / "forked.npy", IMAGES[:40])
+        environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+        subprocess.run([sys.executable, "-c", work], cwd=self.folder, env=environment, check=True)
+
     def test_refuses_what_are_not_images(self):
         broken, text = self.folder / "broken.bmp", self.folder / "text.txt"
         broken.write_bytes(b"BM123")
@@ -154,10 +177,12 @@ class Detector(unittest.TestCase):
             (IMAGES[..., :1], "images: has shape 700×16×16×1"),
             (IMAGES[:2, :0], "images: has shape 2×0×16×3"),
             (IMAGES[:, :3], "images: has shape 700×3×16×3"),
-            (None, "images: has shape .* of object .*uint8, or paths of images: a str or os.PathLike"),
+            (None, "images: has shape .* of object .*uint8.*, or paths of images: a str or os.PathLike"),
             (iter(["a.png"]), "images: has shape .* or paths"),
             (np.array(["a.png"]), "images: has shape 1 of <U5 .* or paths"),
             (["a.png", 3], "images: has shape 2 of .* or paths"),
+            ([IMAGES[0], IMAGES[0, :8, :8]], "images: is a list whose parts differ in shape .*of one size"),
+            ([IMAGES[0], "a.png"], "images: is a list whose parts differ in shape .*or paths"),
             (self.folder / "nowhere.png", "nowhere.png"),
             ([broken], "broken.bmp"),
             ([text], "text.txt"),
@@ -166,12 +191,29 @@ class Detector(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(poem.Error, words):
                 self.detector.predict(bad)
+        for bad in ["a\0.png", ["a.png", Path("b\0.png")]]:
+            with self.assertRaisesRegex(ValueError, "^embedded null byte$"):
+                self.detector.predict(bad)
+
+    def test_is_loaded_from_its_run_too(self):
+        scores = poem.Detector.load(self.folder / "run").predict(IMAGES[:40])["score"]
+        np.testing.assert_allclose(scores, self.predictions["score"][:40], rtol=1e-4, atol=1e-5)
 
     def test_refuses_what_is_no_detector(self):
-        for path in [self.folder / "nowhere", self.folder / "tiny.yaml", self.folder]:
-            with self.assertRaises(poem.Error) as raised:
+        weights = self.folder / "weights.pth"
+        weights.write_bytes(b"\x80\x02" * 8)
+        for path, words in [
+            (self.folder / "nowhere", "cannot open"),
+            (self.folder / "tiny.yaml", "is a config, not a detector .name the folder of a training"),
+            (weights, "is a file of PyTorch, not a detector"),
+            (self.folder, "is a folder of runs, not a detector"),
+        ]:
+            with self.assertRaisesRegex(poem.Error, words) as raised:
                 poem.Detector.load(path)
             self.assertEqual(raised.exception.where, str(path))
+        for bad in ["run\0", b"run\0", Path("run\0")]:
+            with self.assertRaisesRegex(ValueError, "^embedded null byte$"):
+                poem.Detector.load(bad)
         with self.assertRaisesRegex(poem.Error, "n\udce4me"):  # a name that is not UTF-8
             poem.Detector.load(os.fsdecode(b"n\xe4me"))
 

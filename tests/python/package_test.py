@@ -15,10 +15,15 @@ import poem
 SOURCES = Path(__file__).resolve().parents[2]
 
 
-def python(*arguments, cwd=None):
-    """What Python prints, given these arguments; a failure shows all of it."""
+def python(*arguments, cwd=None, env={}):
+    """What Python prints, given these arguments and more of the environment; a failure shows all of it."""
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, **env},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     if done.returncode != 0:
         raise AssertionError(f"{arguments}: exit code {done.returncode}: {done.stdout}")
@@ -38,6 +43,50 @@ class Errors(unittest.TestCase):
     def test_travel_between_processes(self):
         error = pickle.loads(pickle.dumps(poem.Error("pool", "is empty", "give rows")))
         self.assertEqual((error.where, error.problem, error.remedy), ("pool", "is empty", "give rows"))
+
+    def test_memory_that_runs_out_is_a_memory_error_of_one_line(self):
+        work = """
+import resource
+import numpy as np, poem
+def pages():
+    return int(open("/proc/self/statm").read().split()[0])
+features, labels = np.random.default_rng(6).random((10**6, 16)), np.zeros(10**6, int)
+poem.Score("knn").fit(features[:100], labels[:100])
+room = 32 << 20  # the features in float32 take twice as much
+resource.setrlimit(resource.RLIMIT_AS, (pages() * resource.getpagesize() + room, resource.RLIM_INFINITY))
+try:
+    poem.Score("knn").fit(features, labels)
+except MemoryError as error:
+    assert str(error).startswith("not enough memory") and len(str(error).splitlines()) == 1, error
+else:
+    raise AssertionError("there was enough")
+"""
+        python("-c", work, env={"OMP_NUM_THREADS": "1"})
+
+
+class Processes(unittest.TestCase):
+    def test_a_forked_process_computes_what_its_parent_does(self):
+        work = """
+import multiprocessing
+import numpy as np, poem
+
+features = np.random.default_rng(7).normal(size=(20000, 64)).astype(np.float32)
+scores = features.ravel().astype(float)
+
+def knn(): return poem.Score("knn").fit(features, np.arange(20000) % 5).score(features[:3000])
+def mine(): return poem.mine(features, features + 1, features, 100).chosen
+def fpr95(): return poem.metrics.fpr95(scores, scores - 1)
+
+expected = [f() for f in (knn, mine, fpr95)]
+
+def work(_):
+    return all(np.allclose(f(), e, rtol=1e-4) for f, e in zip((knn, mine, fpr95), expected))
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map_async(work, range(4)).get(timeout=60) == [True] * 4
+"""
+        python("-c", work, env={"OMP_NUM_THREADS": "2"})
 
 
 class Package(unittest.TestCase):
@@ -75,7 +124,8 @@ def use(detector: poem.Detector, image: NDArray[np.uint8]) -> None:
     detector.predict([image, image])
     detector.predict("a.png")
     detector.predict(["a.png", Path("b.png")])
-    detector.predict(None)  # type: ignore[arg-type]
+    detector.predict([image, "a.png"])  # type: ignore[list-item]
+    detector.predict(None)  # type: ignore[call-overload]
     detector.predict(["a.png", 3])  # type: ignore[list-item]
     poem.Mined()  # type: ignore[call-arg]
     poem.Detector()  # type: ignore[call-arg]
