@@ -156,5 +156,28 @@ TEST(Onnx, RefusesWhatLeavesNoRecord) {
   expect_error([&] { onnx_model(detector); }, {"aten::cos", "no translation"});
 }
 
+// As many numbers as no model can have, all in the same place of memory.
+class Large : public Score {
+ public:
+  at::Tensor operator()(const Batch& batch) const override {
+    return batch.logits.amax(1) + numbers_.narrow(0, 0, 1);
+  }
+
+ private:
+  const at::Tensor numbers_ = at::zeros({1}).expand({int64_t{1} << 30});
+};
+
+TEST(Onnx, RefusesModelsThatNoRuntimeReads) {
+  static const bool registered = [] {
+    register_score(
+        "large", [] { return std::make_unique<Large>(); }, kClasses);
+    return true;
+  }();
+  ASSERT_TRUE(registered);
+  Detector detector = detector_of(network("mlp"), "msp");
+  detector.score = make_score("large");
+  expect_error([&] { onnx_model(detector); }, {"score 'large'", "4096 MiB", "2048 MiB", "another score"});
+}
+
 }  // namespace
 }  // namespace poem

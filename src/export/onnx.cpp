@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +25,16 @@ void check(const Detector& detector) {
   if (needs(name, kNetwork))
     throw Error("score '" + name + "'", "needs the network's gradients and layers, which ONNX does not have",
                 "train with one of these scores: " + listed(exportable_scores()));
+}
+
+// A score may bring many tensors: KNN has all training features.
+void check_size(const Recording& recording, const Detector& detector) {
+  constexpr uint64_t kProtobuf = INT32_MAX, kNodes = 1 << 20;  // bytes; the nodes of a model take less
+  const uint64_t bytes = recording.bytes();
+  if (bytes + kNodes > kProtobuf)
+    throw Error("score '" + detector.score->name() + "'",
+                fmt::format("makes a model of {} MiB, and ONNX models end at 2048 MiB", bytes >> 20),
+                "train with another score, such as energy, or with fewer images");
 }
 
 // What a program needs beside the outputs.
@@ -49,6 +60,7 @@ std::vector<std::string> exportable_scores() {
 std::string onnx_model(const Detector& detector) {
   check(detector);
   const Recording recording = record(detector);
+  check_size(recording, detector);
   OnnxModel model("detector");
   std::vector<std::string> inputs = {"images"};
   model.add_input(

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
@@ -73,6 +74,18 @@ void check(const Recording& recording, const Detector& detector) {
 }  // namespace
 
 bool Recording::uses(size_t input) const { return graph->inputs().at(input)->hasUses(); }
+
+uint64_t Recording::bytes() const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (uses(i + 1)) sum += tensors[i].second.nbytes();
+  for (const torch::jit::Node* node : graph->nodes()) {
+    if (node->kind() != c10::prim::Constant) continue;
+    const c10::IValue value = *torch::jit::toIValue(node->output());
+    if (value.isTensor()) sum += value.toTensor().nbytes();
+  }
+  return sum;
+}
 
 Recording record(const Detector& detector) {
   detector.network->train(false);

@@ -6,6 +6,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ struct Recording {
   std::vector<Output> outputs;
 
   bool uses(size_t input) const;  // whether an output depends on it
+  uint64_t bytes() const;         // of all tensors that an output depends on: the network's and the score's
 };
 
 // The detector must have a threshold; its network is switched to eval mode. An Error if the recording gives
