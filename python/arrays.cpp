@@ -116,9 +116,11 @@ Array bytes_from(const std::string& where, const py::object& object) {
 }
 
 void check_square_memory(const std::string& where, int64_t columns, int matrices) {
+  constexpr double kSmall = 64 << 20;  // bytes: looking for free memory takes longer than a small fit
   const auto side = static_cast<double>(columns);
   const double bytes = std::min(matrices * side * side * sizeof(double), 0x1p63);
-  check_memory(where, static_cast<uint64_t>(bytes), "give features of the last layer, not pixels");
+  if (bytes > kSmall)
+    check_memory(where, static_cast<uint64_t>(bytes), "give features of the last layer, not pixels");
 }
 
 py::array to_numpy(const at::Tensor& tensor) {
