@@ -1,6 +1,8 @@
 #include "core/lock.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +15,18 @@
 #include "expect_error.h"
 #include "poem/error.h"
 #include "temporary_folder.h"
+
+namespace {
+std::atomic<bool> numbers_differ{false};
+}
+
+// As the system's, but if asked like that of a file system whose stat and fstat number the same file
+// differently.
+extern "C" int stat(const char* path, struct stat* status) noexcept {
+  const int code = ::fstatat(AT_FDCWD, path, status, 0);
+  if (numbers_differ) ++status->st_ino;
+  return code;
+}
 
 namespace poem {
 namespace {
@@ -82,6 +96,15 @@ TEST(Lock, HasOneHolderAtATime) {
   EXPECT_EQ(most, 1);
   EXPECT_GT(held, 0);
   EXPECT_TRUE(fs::is_empty(folder / "."));
+}
+
+TEST(Lock, GivesUpWhereAFileIsNeverTheSame) {
+  TemporaryFolder folder;
+  folder.put("a", "text");
+  numbers_differ = true;
+  expect_error([&] { Lock(folder / "a"); }, {"/a", "in use by another process"});
+  numbers_differ = false;
+  { const Lock lock(folder / "a"); }
 }
 
 }  // namespace

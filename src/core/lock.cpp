@@ -25,11 +25,19 @@ bool is_still(const std::string& path, int descriptor) {
          locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
+[[noreturn]] void throw_in_use(const std::string& path) {
+  throw Error(path, "is in use by another process", "wait until it ends, or stop it");
+}
+
 }  // namespace
 
 Lock::Lock(const std::string& path) : file_(path), ours_(std::filesystem::is_directory(path)) {
   if (ours_) file_ += std::string("/") + kFile;
-  while (!lock(path)) ::close(descriptor_);
+  constexpr int kAttempts = 100;  // where stat and fstat number files differently, all of them fail
+  for (int attempt = 1; !lock(path); ++attempt) {
+    ::close(descriptor_);
+    if (attempt == kAttempts) throw_in_use(path);
+  }
 }
 
 // Whether the lock is one on the file of today. NFS gives an exclusive lock only on a file that is open for
@@ -42,7 +50,7 @@ bool Lock::lock(const std::string& path) {
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return is_still(file_, descriptor_);
   if (errno == EWOULDBLOCK) {
     ::close(descriptor_);
-    throw Error(path, "is in use by another process", "wait until it ends, or stop it");
+    throw_in_use(path);
   }
   spdlog::warn("{}: cannot be locked ({}): make sure that no other process writes there", path,
                std::strerror(errno));
