@@ -103,6 +103,24 @@ TEST(Config, InitialWeightsAreDrawnOrComeFromAFile) {
   }
 }
 
+// The config is text in JSON, which knows UTF-8 only. data.folder is not: it may be the folder in which poem
+// runs.
+TEST(Config, TextsAreUtf8) {
+  TemporaryFolder folder;
+  folder.put("c.yaml", kLeast);
+  const std::vector<std::string> words = {"is not UTF-8", "make a link with another name"};
+  for (const std::string set :
+       {"data.train=caf\xe9/t", "data.outliers=caf\xe9", "data.outliers=[o, caf\xe9/o.poem]",
+        "data.ood=[a=\xff]", "network.init=\xc3.pth"}) {
+    const std::string key = set.substr(0, set.find('='));
+    expect_error([&] { read_config(folder / "c.yaml", {set}); }, {key, words[0], words[1]});
+  }
+  folder.put("c.yaml", "data: {train: t, outliers: caf\xe9}\n");
+  expect_error([&] { read_config(folder / "c.yaml", {}); }, {"data.outliers", words[0]});
+  folder.put("c.yaml", "# caf\xe9\ndata: {folder: caf\xe9, train: caf\xc3\xa9, outliers: o}\n");
+  EXPECT_EQ(read_config(folder / "c.yaml", {}).data.train, "caf\xc3\xa9");
+}
+
 TEST(Config, WhatDoesNotFitTogetherIsAnError) {
   TemporaryFolder folder;
   const auto expect = [&](const std::string& yaml, const std::vector<std::string>& set,

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <variant>
 
+#include "core/json_text.h"
 #include "core/text.h"
 #include "images/filters.h"
 #include "poem/error.h"
@@ -109,6 +111,32 @@ void check_training(const TrainSettings& train, const std::string& weights, cons
   }
   for (size_t i = 1; i < train.milestones.size(); ++i) {
     if (train.milestones[i] <= train.milestones[i - 1]) fail("train.milestones do not ascend", "sort them");
+  }
+}
+
+std::vector<std::string> texts_of(const Key& key) {
+  if (const auto* text = std::get_if<std::string*>(&key.value)) return {**text};
+  if (const auto* texts = std::get_if<std::vector<std::string>*>(&key.value)) return **texts;
+  if (const auto* texts = std::get_if<OneOrMore>(&key.value)) return *texts->texts;
+  if (const auto* text = std::get_if<Text>(&key.value)) return {text->get()};
+  return {};
+}
+
+bool is_utf8(const std::string& text) {
+  using nlohmann::json;
+  return json::parse(json_text(json(text))) == text;
+}
+
+// Ranks and checkpoints have the config as JSON, which is UTF-8; all but data.folder, which differs between
+// machines.
+void check_utf8(const std::vector<Key>& keys) {
+  for (const Key& key : keys) {
+    if (key.name == "data.folder") continue;
+    for (const std::string& text : texts_of(key)) {
+      if (!is_utf8(text))
+        throw Error(key.name, fmt::format("'{}' is not UTF-8", text),
+                    "rename the file, or make a link with another name");
+    }
   }
 }
 
@@ -383,6 +411,7 @@ Config read_config(const std::string& path, const std::vector<std::string>& assi
   Config config = parse_config(path);
   const auto table = keys(config);
   for (const auto& assignment : assignments) set_key(table, assignment, given_to);
+  check_utf8(table);
   config.objective = resolved(config.objective);
   check(config, path);
   return config;
