@@ -268,8 +268,11 @@ class StudyRun {
     }
     std::vector<std::string> command = options_.program;
     command.insert(command.end(), {"train", "--resume", folder.root});
-    std::vector<std::string> variables;
-    if (options_.device.is_cuda() && !gpus_.empty()) variables = {gpu_variable(gpus_, free_gpu(index))};
+    // srun, mpirun or torchrun may have started this process among others. Its trainings are no ranks of a
+    // team.
+    std::vector<std::string> variables = {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0"};
+    if (options_.device.is_cuda() && !gpus_.empty())
+      variables.push_back(gpu_variable(gpus_, free_gpu(index)));
     children.start(index, command, log_path(network), variables);
   }
 

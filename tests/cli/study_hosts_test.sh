@@ -33,6 +33,20 @@ for process in a b; do # each prints the whole table
   expect_same "$(grep -c . "$logs/$process.out")" "$(grep -c . "$logs/out")"
 done
 
+# Started as srun does on two hosts, and as a pod of PyTorch does: a training is no rank of a team.
+expect_alone() { # RUN VARIABLES...
+  local code=0
+  env "${@:2}" timeout 60 "$program" --threads 1 study study.yaml --out "$1" >"$logs/a.out" 2>"$logs/a.err" || code=$?
+  expect_same $code 0
+}
+slurm=(SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE='1(x2)' SLURM_JOB_ID=77 SLURM_STEP_NODELIST=127.0.0.1 SLURM_LOCALID=0)
+expect_alone srun "${slurm[@]}" SLURM_PROCID=0 SLURM_NODEID=0 &
+expect_alone srun "${slurm[@]}" SLURM_PROCID=1 SLURM_NODEID=1
+wait $!
+expect_table srun
+expect_alone pod RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1
+expect_table pod
+
 # One is killed while it trains: the other takes over what it had.
 sed -i 's/train.epochs: 3/train.epochs: 30/' study.yaml
 expect_ok study study.yaml --out one --force
