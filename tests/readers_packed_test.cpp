@@ -1,6 +1,7 @@
 #include "readers/packed.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -133,6 +134,16 @@ TEST_F(Packed, FailingLeavesNothingBehind) {
   ReadOptions options;
   options.skip_bad = true;
   EXPECT_EQ(pack_images(folder / "source", folder / "a.poem", options), 299);
+}
+
+TEST_F(Packed, NeverMakesOneClassOfTwo) {
+  const auto pack = [&](const char* name) {
+    folder.put(fmt::format("photos/{}/1.png", name), encode_png(random_bytes({4, 4, 3}, 1)));
+    pack_images(folder / "photos", folder / "photos.poem", {});
+  };
+  pack("caf\xe8");
+  EXPECT_EQ(read_images(folder / "photos.poem").class_names, std::vector<std::string>{"caf\uFFFD"});
+  expect_error([&] { pack("caf\xe9"); }, {"class names", "not UTF-8", "rename"});
 }
 
 TEST_F(Packed, AFailedPackKeepsTheOldFile) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -280,6 +281,10 @@ void PackedWriter::complete(const Labels& labels) {
   }
   // Folder names may be any bytes; JSON is UTF-8.
   const std::string class_names = json_text(nlohmann::json(labels.class_names));
+  const auto kept = nlohmann::json::parse(class_names).get<std::set<std::string>>();
+  if (kept.size() < labels.class_names.size())
+    throw Error("class names", "two of them would become one, because names of folders are not UTF-8",
+                "rename these folders");
   header.class_names_offset = file_.size();
   header.class_names_bytes = class_names.size();
   put(class_names.data(), class_names.size());
