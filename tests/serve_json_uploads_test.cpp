@@ -67,6 +67,14 @@ TEST(JsonUploads, OtherFormsAreRefused) {
   EXPECT_EQ(refusal(R"({"images": [{"data": "*", "name": "a.png"}]})"), "400 a.png: 'data' is not base64");
 }
 
+TEST(JsonUploads, NamesHaveALimit) {
+  const auto named = [](size_t bytes) {
+    return R"({"images": [{"data": "", "name": ")" + std::string(bytes, 'x') + R"("}]})";
+  };
+  EXPECT_EQ(uploads(named(4096))[0].name.size(), 4096u);
+  EXPECT_EQ(refusal(named(4097)), "400 an image has a name of 4097 bytes, 4096 are allowed");
+}
+
 // A document of these would take a hundred times the memory of the body.
 TEST(JsonUploads, ReadingStopsAtTheFirstFault) {
   EXPECT_EQ(refusal(repeated("[", 1 << 20)).find("400 the body must"), 0u);

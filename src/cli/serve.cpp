@@ -1,10 +1,13 @@
 // poem serve: a detector behind HTTP.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <string_view>
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
@@ -28,7 +31,22 @@ std::string read_token(const std::string& path) {
   std::string token = read_file(path);
   while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
   if (token.empty()) throw Error(path, "contains no token", "write one into it, or leave the option out");
+  const auto allowed = [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string_view("-._~+/=").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!std::all_of(token.begin(), token.end(), allowed))
+    throw Error(path, "contains a character that no token may have",
+                "write one line of letters, digits and -._~+/=");
   return token;
+}
+
+// A computation gets the same blocks again and again, so the allocator keeps them all (core/runtime.cpp). A
+// service would keep what its largest images once took, so large blocks go back to the system here.
+void give_back_large_blocks() {
+  constexpr int kMostBlocks = 1 << 16, kLarge = 32 << 20;
+  mallopt(M_MMAP_MAX, kMostBlocks);
+  mallopt(M_MMAP_THRESHOLD, kLarge);
 }
 
 // Waits for signals, which all threads have blocked: SIGHUP loads the detector again, the others end.
@@ -48,6 +66,7 @@ void run(const Options& options, const CommonOptions& common) {
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before the first thread starts: it inherits the mask
+  give_back_large_blocks();
 
   ServerOptions server_options = options.server;
   server_options.body_bytes = options.body_mib << 20;
@@ -65,6 +84,7 @@ void run(const Options& options, const CommonOptions& common) {
   std::fflush(stdout);
   run_until_stopped(service, signals);
   spdlog::info("stopping: requests that have begun are answered; the same signal again quits at once");
+  signal(SIGHUP, SIG_IGN);  // it asks for a new detector, not for the end
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   server.stop();
 }
@@ -82,7 +102,9 @@ void add_serve(CLI::App& app, const CommonOptions& common) {
       ->check(CLI::Range(0, 65535))
       ->capture_default_str()
       ->type_name("N");
-  command->add_option("--token-file", options->token_file, "File with a token that every request must bring")
+  command
+      ->add_option("--token-file", options->token_file,
+                   "File with a token that every request must bring, except for / and /healthz")
       ->type_name("FILE");
   command->add_option("--max-body", options->body_mib, "Largest request in MiB")
       ->check(CLI::Range(1, 1024))

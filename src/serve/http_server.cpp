@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -172,6 +173,9 @@ class Threads : public httplib::TaskQueue {
 }  // namespace
 
 std::optional<uint64_t> body_bytes(const httplib::Request& request) {
+  // httplib takes "Content-Length :" for another header, and others take it for this one.
+  for (const auto& [name, value] : request.headers)
+    if (name.find_first_of(" \t") != std::string::npos) return std::nullopt;
   const size_t lengths = request.get_header_value_count("Content-Length");
   if (request.has_header("Transfer-Encoding")) {
     const bool chunks = strcasecmp(request.get_header_value("Transfer-Encoding").c_str(), "chunked") == 0;
@@ -213,7 +217,11 @@ bool HttpServer::process_and_close_socket(socket_t socket) {
   }();
   Connection connection(socket, std::chrono::seconds(read_timeout_sec_));
   served = &connection;
-  serve(connection);
+  try {
+    serve(connection);
+  } catch (const std::exception& error) {  // after the handlers, for instance while the answer is written
+    spdlog::error("a connection failed: {}", error.what());
+  }
   served = nullptr;
   close(socket);
   if (counted) {
@@ -230,7 +238,9 @@ void HttpServer::serve(Connection& connection) {
     connection.begin_head();
     const bool last = left == 1 || winding_down_ || connections_ > threads_;
     bool closes = false;
-    const bool answered = process_request(connection, last, closes, [&](const httplib::Request& request) {
+    const bool answered = process_request(connection, last, closes, [&](httplib::Request& request) {
+      // httplib would cut parts out of every answer, however many and however often the same.
+      request.ranges.clear();
       // Chunks have sizes and ends beside what they carry.
       connection.begin_body(std::min(body_bytes(request).value_or(kChunked), 2 * payload_max_length_));
     });

@@ -50,7 +50,7 @@ class HttpServer : public httplib::Server {
 };
 
 // What the head says about the length of the body: the largest number if the body comes in chunks. Empty if
-// the head does not say it in one way that can be read.
+// the head does not say it in one way that can be read, or if a header's name contains white space.
 std::optional<uint64_t> body_bytes(const httplib::Request& request);
 
 }  // namespace poem

@@ -56,10 +56,12 @@ class Reader : public json::json_sax_t {
   bool end_array() override { return go_to(Place::kEnd); }
   bool string(std::string& text) override {
     if (place_ != Place::kImage) return wrong_form();
-    if (field_is_name_)
-      uploads.back().name = std::move(text);
-    else
+    if (!field_is_name_) {
       data_ = std::move(text);
+      return true;
+    }
+    if (auto answer = too_long_name(text)) return refuse(*std::move(answer));
+    uploads.back().name = std::move(text);
     return true;
   }
   bool null() override { return wrong_value(); }

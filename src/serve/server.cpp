@@ -58,36 +58,51 @@ void send(const Answer& answer, Response& response) {
 
 Answer too_large(int64_t most) { return problem(413, fmt::format("the body is larger than {} bytes", most)); }
 
-// Counts what arrives, unpacked.
+// Counts what arrives, unpacked, and stops reading where something is wrong.
 class BodyLimit {
  public:
   explicit BodyLimit(int64_t most) : most_(most) {}
   bool take(size_t bytes) {  // false: stop reading
     taken_ += static_cast<int64_t>(bytes);
-    return taken_ <= most_;
+    return taken_ <= most_ || refuse(too_large(most_));
+  }
+  bool refuse(Answer answer) {  // false: stop reading
+    refusal_ = std::move(answer);
+    return false;
   }
   // What to answer if reading stopped; empty if the body is malformed, to which httplib gives a status.
-  std::optional<Answer> refusal() const {
-    return taken_ > most_ ? std::optional(too_large(most_)) : HttpServer::refusal();
-  }
+  std::optional<Answer> refusal() const { return refusal_ ? refusal_ : HttpServer::refusal(); }
 
  private:
   const int64_t most_;
   int64_t taken_ = 0;
+  std::optional<Answer> refusal_;
 };
 
-// The files of a form, in the order in which they were sent. Empty if reading stopped.
+// httplib knows few of the forms that a Content-Disposition may have. It takes others for none, or for a name
+// that contains what follows it.
+bool is_understood(const httplib::MultipartFormData& part) {
+  return !part.name.empty() && (!part.filename.empty() || part.name.find("\";") == std::string::npos);
+}
+
+// The images of a form, in the order in which they were sent. Empty if reading stopped.
 std::optional<std::vector<Upload>> read_form(const httplib::ContentReader& reader, BodyLimit& limit) {
   std::vector<Upload> uploads;
-  bool file = false;  // not a field of text
+  bool image = false;  // not a field of text
   const bool read = reader(
       [&](const httplib::MultipartFormData& part) {
-        file = !part.filename.empty();
-        if (file) uploads.push_back({part.filename, ""});
+        if (!is_understood(part))
+          return limit.refuse(problem(400,
+                                      "a part of the form has a Content-Disposition that cannot be read; "
+                                      "write form-data; name=\"…\"; filename=\"…\""));
+        if (auto answer = too_long_name(part.filename)) return limit.refuse(*std::move(answer));
+        const bool named = !part.filename.empty();
+        image = named || lower_case(part.content_type).rfind("image/", 0) == 0;
+        if (image) uploads.push_back({named ? part.filename : fmt::format("image {}", uploads.size()), ""});
         return limit.take(0);
       },
       [&](const char* data, size_t length) {
-        if (file) uploads.back().bytes.append(data, length);
+        if (image) uploads.back().bytes.append(data, length);
         return limit.take(length);
       });
   return read ? std::optional(std::move(uploads)) : std::nullopt;
@@ -146,7 +161,9 @@ bool refuse(const Request& request, Response& response, const ServerOptions& opt
   }
   const std::optional<uint64_t> bytes = body_bytes(request);
   if (!bytes)
-    return with(problem(400, "Content-Length and Transfer-Encoding do not say how long the body is"));
+    return with(problem(400,
+                        "Content-Length and Transfer-Encoding do not say how long the body is, or the "
+                        "name of a header contains white space"));
   if (!request.has_header("Transfer-Encoding") && *bytes > static_cast<uint64_t>(options.body_bytes))
     return with(too_large(options.body_bytes));
   // httplib keeps what follows a form, however much a few bytes unpack to.

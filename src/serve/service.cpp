@@ -12,6 +12,7 @@
 
 #include "core/checksum.h"
 #include "core/json_text.h"
+#include "core/memory.h"
 #include "core/runtime.h"
 #include "detect/threshold.h"
 #include "poem/error.h"
@@ -71,6 +72,12 @@ Answer too_many_images(int64_t most) {
   return problem(413, fmt::format("the request has more than the {} images that one may have", most));
 }
 
+std::optional<Answer> too_long_name(const std::string& name) {
+  constexpr size_t kLongest = 4096;  // as the paths of most systems
+  if (name.size() <= kLongest) return std::nullopt;
+  return problem(400, fmt::format("an image has a name of {} bytes, {} are allowed", name.size(), kLongest));
+}
+
 Service::Service(std::string path, at::Device device, const Batcher::Limits& limits)
     : path_(std::move(path)),
       device_(device),
@@ -125,7 +132,9 @@ at::Tensor Service::decode(const Upload& upload, const Detector& detector) {
     decoder_free_.notify_one();
   };
   try {
-    at::Tensor image = read_image(upload.name, upload.bytes, detector.size, kMostPixels);
+    at::Tensor image = name_if_out_of_memory(upload.name, "send a smaller image", [&] {
+      return read_image(upload.name, upload.bytes, detector.size, kMostPixels);
+    });
     leave();
     return image;
   } catch (...) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,5 +73,7 @@ class Service {
 
 Answer problem(int status, const std::string& text);  // {"error": text}
 Answer too_many_images(int64_t most);                 // of one request
+// What to answer to a name that is too long; empty if it is not. Answers repeat the names.
+std::optional<Answer> too_long_name(const std::string& name);
 
 }  // namespace poem

@@ -22,7 +22,7 @@ start() { # start ARGUMENTS...: sets $server and $url
 
 start --max-body 1 --max-queue 8
 cat >client.py <<'PYTHON'
-import base64, concurrent.futures, csv, gzip, hashlib, http.client, json, os, re, signal, socket, struct, sys, time
+import base64, concurrent.futures, csv, gzip, hashlib, http.client, json, os, re, signal, socket, struct, sys, time, zlib
 import urllib.error, urllib.request
 url, mode = sys.argv[1:3]
 host, port = re.match("http://(.*):(.*)/", url).groups()
@@ -201,6 +201,31 @@ if mode == "answers":
     digits = hashlib.sha256(open("run/detector.safetensors", "rb").read()).hexdigest()[:12]
     judged = sum(v for k, v in known.items() if k.startswith("poem_images_total") and "unreadable" not in k)
     assert known['poem_score_count{detector="%s"}' % digits] == judged
+
+    # Answers are whole, whatever ranges are asked for.
+    for ranges in (b"0-9", b"0-" + b",0-" * 2600):
+        text = raw(post, b"Content-Length: %d" % len(first), b"Range: bytes=" + ranges, body=first)
+        assert text.split()[1] == b"200" and text.endswith(b'"}]}') and b"verdict" in text, text[:500]
+    assert raw(get, b"Range: bytes=0-3").endswith(b'{"status":"ok"}')
+    raw_problem(416, b"Range", get, b"Range: bytes=x")
+    # A header with white space in its name is one that a proxy may understand otherwise.
+    for header in (b"Transfer-Encoding : chunked", b"Content-Length\t: 3", b" X: y"):
+        raw_problem(400, b"white space", post, header, body=b"3\r\nabc\r\n0\r\n\r\n")
+
+    # Every part of a form that is an image has its result; what cannot be understood is refused.
+    def parts(*heads):
+        return b"".join(b"--X\r\n%s\r\n\r\n%s\r\n" % (head, first) for head in heads) + b"--X--\r\n", "multipart/form-data; boundary=X"
+    field, image = b'Content-Disposition: form-data; name="f"', b"\r\nContent-Type: Image/PNG"
+    got = results(*parts(field + image, field, field + b'; filename="b.png"', field + b"; filename*=UTF-8''c.png" + image))
+    assert [r["name"] for r in got] == ["image 0", "b.png", "image 2"] and all("verdict" in r for r in got), got
+    for head in (b"form-data; name=f; filename=b.png", b'form-data; filename="b.png"; name="f"', b'attachment; name="f"; filename="b.png"',
+                 b'form-data; name="f"; filename*=UTF-8\'\'b.png; filename="b.png"', b'form-data; filename="b.png"'):
+        body, kind = parts(field + b'; filename="a.png"', b"Content-Disposition: " + head)
+        problem(400, "Content-Disposition that cannot be read", 'name="…"; filename="…"', body=body, kind=kind)
+    body, kind = parts(image[2:])
+    problem(400, "Content-Disposition that cannot be read", body=body, kind=kind)
+    body, kind = form((b"f", b"x" * 5000, first))
+    problem(400, "name of 5000 bytes, 4096 are allowed", body=body, kind=kind)
 elif mode == "series":  # the scores are counted in one series, under the name of the detector
     names = set(re.findall(r'^poem_score\S*detector="(\w+)"', ask("metrics")[2].decode(), re.M))
     assert names == {hashlib.sha256(open("run/detector.safetensors", "rb").read()).hexdigest()[:12]}, names
@@ -231,6 +256,17 @@ elif mode == "slow":  # the service lets clients be silent for one second
         assert text.split()[1] == b"408" and b"too long" in text, (pieces, text)
         assert 0.9 < time.monotonic() - start < 4, pieces
     assert ask("healthz")[0] == 200
+elif mode == "memory":
+    def figure(name):  # in bytes
+        return 1024 * int(re.search(name + r":\s+(\d+) kB", open("/proc/%s/status" % sys.argv[3]).read())[1])
+    def png(side):
+        def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return first[:8] + b"".join((chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)),
+                                     chunk(b"IDAT", zlib.compress(bytes((3 * side + 1) * side), 1)), chunk(b"IEND", b"")))
+    # What a large image takes is given back: the pixels are 108 MB.
+    assert "verdict" in results(png(6000))[0]
+    peak, now = figure("VmHWM"), figure("VmRSS")
+    assert peak - now > 100e6, (peak, now)
 elif mode == "stop":
     begun = socket.create_connection((host, int(port)), timeout=20)
     begun.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(first))
@@ -250,7 +286,8 @@ elif mode == "stop":
     for _ in range(20):
         assert problem(503, "stopping", body=bytes(900000))["Retry-After"] == "1"
     assert problem(503, "stopping", path="metrics", body=None, kind=None)["Retry-After"] == "1"
-    # What had begun is answered.
+    # What had begun is answered, although a new detector is asked for meanwhile.
+    os.kill(int(sys.argv[3]), signal.SIGHUP)
     begun.sendall(first[100:])
     text = rest(begun, b"")
     assert text.split()[1] == b"200" and b"verdict" in text, text
@@ -279,6 +316,7 @@ mv run/new.safetensors run/detector.safetensors
 kill -HUP $server
 sleep 0.5
 python3 client.py "$url" series || fail "another detector goes on with the series"
+python3 client.py "$url" memory $server || fail "memory: $(cat "$logs/serve-err")"
 python3 client.py "$url" stop $server || fail "stop: $(cat "$logs/serve-err")"
 wait $server || fail "SIGTERM: $(cat "$logs/serve-err")"
 
@@ -297,6 +335,10 @@ wait $server || fail "SIGINT"
 
 : >empty
 expect_error empty "no token" -- serve run --token-file empty
+for text in 'a%20b' 'one\ntwo' 'a b' 'é' 'a\0b'; do
+  printf "${text//%/%%}" >strange
+  expect_error strange "a character that no token may have" "letters, digits and -._~+/=" -- serve run --token-file strange
+done
 expect_error missing -- serve missing
 sed 's/poem-detector-2/poem-detector-3/' run/detector.safetensors >newer.safetensors
 expect_error newer.safetensors "poem-detector-3" "this poem reads poem-detector-2" -- serve newer.safetensors
