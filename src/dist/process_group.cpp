@@ -4,11 +4,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <stdexcept>
 #include <thread>
 
+#include "core/interrupts.h"
 #include "dist/channel.h"
 #include "dist/shared_memory.h"
 #include "poem/error.h"
@@ -35,6 +38,7 @@ namespace poem {
 #ifdef POEM_HAS_C10D
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using Timeout = std::chrono::milliseconds;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
@@ -42,15 +46,31 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 // the timeout NCCL gives up, and the copy is of a sum that was never finished.
 void finish(c10d::Work& work, Timeout timeout) {
   constexpr int kSpins = 1000;  // some milliseconds
-  const auto end = std::chrono::steady_clock::now() + timeout * 9 / 10;
+  const auto end = Clock::now() + timeout * 9 / 10;
   for (int round = 0; !work.isCompleted(); ++round) {
     if (round < kSpins) {
       std::this_thread::yield();
       continue;
     }
-    if (std::chrono::steady_clock::now() > end) throw std::runtime_error("no answer in time");
+    if (Clock::now() > end) throw std::runtime_error("no answer in time");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+// c10d's own waits notice no signal. This one asks again and again, at first often.
+void await(c10d::Store& store, const std::string& key, Clock::time_point end) {
+  constexpr Timeout kLongest(200);
+  for (Timeout pause(1); !store.check({key}); pause = std::min(2 * pause, kLongest)) {
+    stop_if_interrupted();
+    if (Clock::now() > end) throw std::runtime_error("no answer in time");
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+std::string text_of(c10d::Store& store, const std::string& key, Clock::time_point end) {
+  await(store, key, end);
+  const std::vector<uint8_t> text = store.get(key);
+  return {text.begin(), text.end()};
 }
 
 template <class Group>
@@ -107,10 +127,7 @@ class GroupChannel : public Channel {
   void write(const std::string& key, const std::string& text) override {
     store_->set(key, std::vector<uint8_t>(text.begin(), text.end()));
   }
-  std::string read(const std::string& key) override {
-    const std::vector<uint8_t> text = store_->get(key);
-    return {text.begin(), text.end()};
-  }
+  std::string read(const std::string& key) override { return text_of(*store_, key, Clock::now() + timeout_); }
   bool has(const std::string& key) override { return store_->check({key}); }
   int64_t count(const std::string& key) override { return store_->add(key, 1); }
 
@@ -158,21 +175,20 @@ bool is_free(int port) {
 }
 
 // Waits until all ranks have come here.
-void gather_at(c10d::Store& store, const char* point, const Place& place, Timeout timeout) {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < place.size; ++rank) keys.push_back(fmt::format("{}/{}", point, rank));
-  store.set(keys[place.rank], std::vector<uint8_t>());
-  store.wait(keys, timeout);
+void gather_at(c10d::Store& store, const std::string& point, const Place& place, Timeout timeout) {
+  const auto end = Clock::now() + timeout;
+  const auto key = [&](int rank) { return fmt::format("{}/{}", point, rank); };
+  store.set(key(place.rank), std::vector<uint8_t>());
+  for (int rank = 0; rank < place.size; ++rank) await(store, key(rank), end);
 }
 
 // Rank 0 keeps the table until the others, who are about to end too, have read it, if they do so soon.
 void part(c10d::Store& store, const Place& place) {
   constexpr Timeout kSoon = std::chrono::seconds(3);
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < place.size; ++rank) keys.push_back(fmt::format("parted/{}", rank));
+  const std::string point = "parted";
   try {
-    store.set(keys[place.rank], std::vector<uint8_t>());
-    if (place.rank == 0) store.wait(keys, kSoon);
+    if (place.rank == 0) return gather_at(store, point, place, kSoon);
+    store.set(fmt::format("{}/{}", point, place.rank), std::vector<uint8_t>());
   } catch (const std::exception&) {  // who has not come is not told
   }
 }
@@ -181,15 +197,12 @@ void part(c10d::Store& store, const Place& place) {
 // rank 0 says tells the user, and all end.
 void agree(c10d::Store& store, const std::string& topic, const std::string& own, const std::string& remedy,
            const Place& place, Timeout timeout) {
-  const auto end = std::chrono::steady_clock::now() + timeout;
+  const auto end = Clock::now() + timeout;
   const auto key = [&](int rank) { return fmt::format("{}/{}", topic, rank); };
   store.set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
   std::string first;
   for (int rank = 0; rank < place.size; ++rank) {
-    const auto left = std::chrono::duration_cast<Timeout>(end - std::chrono::steady_clock::now());
-    store.wait({key(rank)}, std::max(left, Timeout(1)));
-    const std::vector<uint8_t> said = store.get(key(rank));
-    const std::string text(said.begin(), said.end());
+    const std::string text = text_of(store, key(rank), end);
     if (rank == 0) first = text;
     if (text == first) continue;
     part(store, place);
@@ -197,6 +210,23 @@ void agree(c10d::Store& store, const std::string& topic, const std::string& own,
     throw Error(fmt::format("rank {} on {}", rank, host_name()), fmt::format("{}, rank 0 {}", own, first),
                 remedy);
   }
+}
+
+// A rank may come before the one that listens, and who listens may be another program. c10d then waits until
+// the timeout, whatever signal comes: a thread does so, which is left alone if this process is asked to end.
+StorePtr open_table(const std::string& address, const c10d::TCPStoreOptions& options) {
+  constexpr Timeout kPause(20);
+  std::packaged_task<StorePtr()> open([address, options] {
+    const StorePtr table = c10::make_intrusive<c10d::TCPStore>(address, options);
+    const std::string key = "poem";  // who answers to it is a table
+    table->set(key, std::vector<uint8_t>());
+    table->wait({key}, options.timeout);
+    return table;
+  });
+  std::future<StorePtr> table = open.get_future();
+  std::thread(std::move(open)).detach();
+  while (table.wait_for(kPause) != std::future_status::ready) stop_if_interrupted();
+  return table.get();
 }
 
 // The table of texts that rank 0 keeps, or torchrun, once all ranks use it and are fit for each other. After
@@ -207,8 +237,8 @@ StorePtr meet(const Place& place, at::Device device, Timeout timeout) {
   options.isServer = place.rank == 0 && !place.agent;
   options.waitWorkers = false;
   options.timeout = timeout;
-  const StorePtr table = c10::make_intrusive<c10d::TCPStore>(place.address, options);
-  const StorePtr store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("poem/{}", place.attempt), table);
+  const StorePtr store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("poem/{}", place.attempt),
+                                                                open_table(place.address, options));
   agree(*store, "size", fmt::format("is one of {} processes", place.size),
         "give all processes the same WORLD_SIZE", place, timeout);
   agree(*store, "device", device.is_cuda() ? "computes on a GPU" : "computes on the CPU",
@@ -226,11 +256,8 @@ std::vector<std::string> gpus_of(c10d::Store& store, const Place& place, at::Dev
   const auto key = [](int rank) { return fmt::format("gpu/{}", rank); };
   store.set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
   std::vector<std::string> gpus;
-  for (int rank = 0; rank < place.size; ++rank) {
-    store.wait({key(rank)}, timeout);
-    const std::vector<uint8_t> text = store.get(key(rank));
-    gpus.emplace_back(text.begin(), text.end());
-  }
+  for (int rank = 0; rank < place.size; ++rank)
+    gpus.push_back(text_of(store, key(rank), Clock::now() + timeout));
   return gpus;
 }
 
@@ -295,6 +322,7 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
   } catch (const SaidElsewhere&) {
     throw;
   } catch (const std::exception&) {
+    stop_if_interrupted();  // which may have been the reason
     throw Error(meeting,
                 fmt::format("the {} processes did not meet here within {} s", place.size, timeout.count()),
                 "check that all were started, and MASTER_ADDR and MASTER_PORT");
@@ -306,6 +334,7 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
+    stop_if_interrupted();
     const std::string problem = e.what();  // a backtrace follows
     throw Error(meeting,
                 fmt::format("rank {} cannot reach the other processes: {}", place.rank,
