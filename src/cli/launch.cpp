@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "cli/numbers.h"
 #include "core/interrupts.h"
 #include "core/runtime.h"
+#include "core/text.h"
 #include "poem/error.h"
 #include "study/study_children.h"
 
@@ -39,41 +41,45 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
+// Whether the option is among the arguments, as "--name value" or "--name=value".
+bool has_option(const std::vector<std::string>& arguments, const std::string& name) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+    return argument == name || starts_with(argument, name + "=");
+  });
+}
+
 std::vector<std::string> command_of(const CommonOptions& common, size_t processes,
                                     const std::vector<std::string>& arguments) {
   const int threads =
       common.threads > 0 ? common.threads : std::max(1, cores() / static_cast<int>(processes));
   std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string()};
-  if (std::find(arguments.begin(), arguments.end(), "--threads") == arguments.end())
+  if (!has_option(arguments, "--threads"))
     command.insert(command.end(), {"--threads", std::to_string(threads)});
   if (common.quiet) command.push_back("--quiet");
-  if (common.device != "auto") command.insert(command.end(), {"--device", common.device});
+  if (!has_option(arguments, "--device")) command.insert(command.end(), {"--device", common.device});
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
 
-// What made ranks fail, as they tell it through a pipe. A fault that all have in common is printed once; if
-// there are several, each with its ranks.
+// What made ranks fail, as they tell it in a file without a name, which is in memory and never full. A fault
+// that all have in common is printed once; if there are several, each with its ranks.
 class Faults {
  public:
   Faults() {
-    if (::pipe(ends_) != 0)
-      throw Error("launch", fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-    ::fcntl(ends_[0], F_SETFD, FD_CLOEXEC);
+    if (file_ < 0 || ::fcntl(file_, F_SETFL, O_APPEND) != 0)
+      throw Error("launch", fmt::format("cannot make a file in memory: {}", std::strerror(errno)));
   }
   ~Faults() {
     print();
-    ::close(ends_[0]);
+    ::close(file_);
   }
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
 
-  std::string variable() const { return fmt::format("{}={}", kFaults, ends_[1]); }
+  std::string variable() const { return fmt::format("{}={}", kFaults, file_); }
 
-  // Once all processes have ended. Whether there were any.
+  // Once all processes have ended. Whether there were any that were not printed before.
   bool print() {
-    if (ends_[1] < 0) return false;
-    ::close(std::exchange(ends_[1], -1));
     const auto faults = read();
     for (const auto& [message, ranks] : faults) {
       const std::string who = faults.size() == 1 ? ""
@@ -86,10 +92,10 @@ class Faults {
 
  private:
   // The ranks of every message.
-  std::vector<std::pair<std::string, std::set<int>>> read() const {
+  std::vector<std::pair<std::string, std::set<int>>> read() {
     std::string text;
     char part[4096];
-    for (ssize_t size; (size = ::read(ends_[0], part, sizeof part)) > 0;)
+    for (ssize_t size; (size = ::pread(file_, part, sizeof part, read_)) > 0; read_ += size)
       text.append(part, static_cast<size_t>(size));
     std::vector<std::pair<std::string, std::set<int>>> faults;
     std::istringstream lines(text);
@@ -103,7 +109,8 @@ class Faults {
     return faults;
   }
 
-  int ends_[2] = {-1, -1};
+  const int file_ = ::memfd_create("faults", 0);  // the processes inherit it
+  off_t read_ = 0;                                // so many bytes
 };
 
 // Whether a process with this exit code was asked to end: it ended by itself, having saved its work.

@@ -16,6 +16,9 @@ for ranks in 3 4; do
   expect_words "team$ranks/metrics.jsonl" '"team":{"bytes":{"mine":'
 done
 
+# Options of the command win over the launcher's, however they are written.
+expect_ok --device auto launch --nproc 2 train flat.yaml --threads=1 --device=cpu --out equals
+
 # What the command line cannot mean.
 expect_error "launch" "needs a command" -- launch --nproc 2
 expect_error "launch" "cannot start 'eval'" -- launch --nproc 2 eval one
@@ -27,6 +30,12 @@ expect_error "one" "exists already" -- launch --nproc 3 train flat.yaml --out on
 expect_error "unknown option '--epoch'" -- launch --nproc 3 train flat.yaml --epoch 3
 expect_error "device cudo" "unknown" -- launch --nproc 2 train flat.yaml --device cudo --out small
 expect_error "train.batch" "fewer than the 3 processes" -- launch --nproc 3 train flat.yaml --set train.batch=2 --out small
+
+# However long it is, and even if no pipe could hold it.
+code=0
+timeout 30 "$program" --threads 1 --quiet launch --nproc 2 train flat.yaml --set "$(head -c 70000 /dev/zero | tr '\0' a)=1" 2>"$logs/err" || code=$?
+expect_same $code 2
+expect_one_line "unknown key 'aaa" "'poem config' lists all"
 
 # Ranks that differ.
 rank() { # RANK ARGUMENTS...: one of $size, started by hand
@@ -88,6 +97,21 @@ rank 0 flat.yaml --out waiting --timeout 1 2>"$logs/err" || code=$?
 expect_same $code 2
 expect_one_line "2 processes did not meet"
 
+# Ctrl-C while a rank waits for the other.
+for rank in 0 1; do
+  GLOG_minloglevel=3 RANK=$rank WORLD_SIZE=2 MASTER_PORT=$(free_port) "$program" --threads 1 --quiet train flat.yaml --out waiting 2>"$logs/err" &
+  child=$!
+  while ! grep -q '^SigCgt:.*[2367abef]$' "/proc/$child/status"; do sleep 0.02; done # Ctrl-C is caught
+  sleep 0.5
+  kill -INT "$child"
+  for ((i = 0; i < 500; ++i)); do grep -qs '^State:.[^Z]' "/proc/$child/status" && sleep 0.02 || break; done
+  kill -9 "$child" 2>/dev/null || true
+  code=0
+  wait "$child" || code=$?
+  expect_same $code 130
+  expect_same "$(grep . "$logs/err")" "stopping; Ctrl-C again quits at once"
+done
+
 # Killed: the others end by themselves and say which rank is gone. Another number of ranks goes on.
 sed -i 's/epochs: 2/epochs: 40/; s/outliers:120/outliers:3000/; s/pool: 100/pool: 3000/' flat.yaml
 expect_ok train flat.yaml --out long
@@ -125,12 +149,15 @@ expect_one_line "rank 0" "ended by signal 9" "continue from the checkpoint"
 # Two jobs in one folder, and Ctrl-C.
 start flat.yaml --out stopped
 while [ "$(epochs_of stopped)" -lt 3 ]; do sleep 0.02; done
+pkill -STOP -P "$child" # it must not end before the second job looks
 code=0
 poem --quiet launch --nproc 2 train --resume stopped 2>"$logs/second" || code=$?
 expect_same $code 2
 expect_same "$(grep -c . "$logs/second")" 1
 expect_words "$logs/second" "stopped" "in use by another process"
 kill -INT "$child"
+sleep 0.2
+pkill -CONT -P "$child"
 code=0
 wait "$child" || code=$?
 expect_same $code 130
