@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "core/memory.h"
+#include "dist/place.h"
 #include "images/pool.h"
 #include "poem/crops.h"
 #include "poem/error.h"
@@ -32,23 +34,36 @@ std::string size_text(double bytes) {
   return bytes < kGiga ? fmt::format("{:.0f} MiB", bytes / kMega) : fmt::format("{:.1f} GiB", bytes / kGiga);
 }
 
-// All of them are there at once. To blame is the first that has no room even alone, since what others need
-// may grow with it; else the largest.
+// The processes that train together, of which this is one.
+Place team() {
+  const Place place = place_from(std::getenv);
+  return place.size > 1 ? place : Place();
+}
+
+// All of them are there at once, in every process of the team on this machine. To blame is the first that has
+// no room even alone, since what others need may grow with it; else the largest.
 void check_needs(const std::vector<MemoryNeed>& needs) {
   double sum = 0;
   for (const MemoryNeed& need : needs) sum += need.bytes;
+  const int processes = team().local_size;
   const auto free = static_cast<double>(available_memory());
-  if (sum <= free) return;
-  auto blamed =
-      std::find_if(needs.begin(), needs.end(), [&](const MemoryNeed& need) { return need.bytes > free; });
+  if (sum * processes <= free) return;
+  auto blamed = std::find_if(needs.begin(), needs.end(),
+                             [&](const MemoryNeed& need) { return need.bytes * processes > free; });
   if (blamed == needs.end()) {
     blamed = std::max_element(needs.begin(), needs.end(),
                               [](const MemoryNeed& a, const MemoryNeed& b) { return a.bytes < b.bytes; });
   }
-  throw Error(blamed->key,
-              fmt::format("{} need about {} of memory, {} are free", blamed->what, size_text(blamed->bytes),
-                          size_text(free)),
-              blamed->remedy);
+  throw Error(
+      blamed->key,
+      fmt::format("{} need about {} of memory{}, {} are free", blamed->what, size_text(blamed->bytes),
+                  processes == 1 ? "" : fmt::format(" in each of {} processes", processes), size_text(free)),
+      blamed->remedy);
+}
+
+// The share of a pool that a process scores.
+double part_of_pool(const Config& config) {
+  return takes_candidates(*make_miner(config.mining.miner)) ? 1.0 / team().size : 1;
 }
 
 double numbers(const Network::Named& tensors) {
@@ -109,8 +124,9 @@ void check_memory(const Config& config, const Network& network) {
     const auto pool = static_cast<double>(config.mining.pool),
                select = static_cast<double>(config.mining.select);
     constexpr double kDraws = 9;  // columns of wᵀφ that are kept of every crop (mining/boundary.cpp)
+    const double scored = pool * part_of_pool(config);
     needs.push_back({"mining.pool", fmt::format("{} crops", config.mining.pool), "lower it",
-                     pool * (kCrop + 3 * kFloat + (posterior ? kDraws * kFloat : 0))});
+                     pool * kCrop + scored * (3 * kFloat + (posterior ? kDraws * kFloat : 0))});
     needs.push_back({"mining.select", fmt::format("{} outliers", config.mining.select), "lower it",
                      select * (4 * kCrop + 2 * kDouble)});
     if (posterior) {
@@ -124,11 +140,14 @@ void check_memory(const Config& config, const Network& network) {
   check_needs(needs);
 }
 
-// An image may touch one page more than it fills. No part takes more than all its images do.
+// An image may touch one page more than it fills. No part takes more than all its images do. A process draws
+// those that it scores, and those that it trains on, which may be others.
 void check_drawing_memory(const Config& config, const Mixture& outliers) {
   const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
   const int64_t until = config.mining.until, epochs = config.train.epochs;
   const auto mined = static_cast<double>(until == 0 ? epochs : std::min(epochs, until));
+  const double share =
+      config.mining.miner == "none" ? 1 : std::min(1.0, part_of_pool(config) + 1.0 / team().size);
   const std::vector<int64_t> counts = pool_counts(outliers, config.mining.pool);
   std::vector<MemoryNeed> needs;
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -137,7 +156,7 @@ void check_drawing_memory(const Config& config, const Mixture& outliers) {
     const auto all = static_cast<double>(part.images.pixels.nbytes()),
                most = static_cast<double>(part.lazy->most_bytes()),
                size = static_cast<double>(part.images.size());
-    const double drawn = std::min(size, mined * static_cast<double>(counts[i]));
+    const double drawn = std::min(size, mined * share * static_cast<double>(counts[i]));
     needs.push_back({"data.outliers", fmt::format("{:.0f} images of {}", drawn, part.images.name),
                      "use fewer images, or lower mining.pool or train.epochs",
                      std::min(most, drawn * (all / size + page))});
@@ -166,10 +185,11 @@ void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id
                                                      : static_cast<double>(config.train.outlier_batch) /
                                                            static_cast<double>(config.train.batch);
   const double images = ids * static_cast<double>(objective->views()) + std::ceil(ids * share);
+  const double own = std::ceil(images / team().size);  // every process has its rows of a step
   const double scale = static_cast<double>(size * size) / static_cast<double>(side * side);
   const char* key = ids * share > ids ? "train.outlier_batch" : "train.batch";
   check_needs({{key, fmt::format("steps of {:.0f} images of {}×{} pixels", images, size, size),
-                "lower train.batch and train.outlier_batch, or data.size", few + each * images * scale}});
+                "lower train.batch and train.outlier_batch, or data.size", few + each * own * scale}});
 }
 
 }  // namespace poem

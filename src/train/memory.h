@@ -1,5 +1,6 @@
-// Whether this computer has room for what a config asks for: an Error names the key and both numbers. (What a
-// GPU needs is asked by train/gpu_memory.h.)
+// Whether this computer has room for what a config asks for: an Error names the key and both numbers. If
+// several processes train together, all of this computer must have room. (What a GPU needs is asked by
+// train/gpu_memory.h.)
 //
 //   check_memory(config, network);                  // before an image is read
 //   check_drawing_memory(config, outliers);         // when the numbers of images are known
