@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -196,6 +197,18 @@ TEST(Predict, KeepsTheOrderAndGivesErrorsTheirRows) {
   EXPECT_NE(all[7].error.find("cannot be decoded"), std::string::npos);
   EXPECT_EQ(all[7].error.find(paths[7]), std::string::npos) << "the path has its own column";
   EXPECT_NE(all[8].error.find("No such file"), std::string::npos);
+}
+
+TEST(Predict, ALargeFileIsNotRead) {
+  TemporaryFolder folder;
+  folder.put("a.png", png(1));
+  folder.put("large.png", png(1));
+  std::filesystem::resize_file(folder / "large.png", (uintmax_t{1} << 30) + 1);  // takes no room on the disk
+  const std::vector<Prediction> all =
+      predictions_of(small_detector(), {folder / "large.png", folder / "a.png"});
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].error, "is larger than 1 GiB, too much for an image");
+  EXPECT_EQ(all[1].error, "");
 }
 
 TEST(Predict, TakesJpegsOfEveryColourSpace) {

@@ -10,6 +10,7 @@
 #include "log.h"
 #include "poem/crops.h"
 #include "poem/read.h"
+#include "readers/image_files.h"
 #include "readers/image_list.h"
 #include "readers/tar_images.h"
 #include "temporary_folder.h"
@@ -207,6 +208,67 @@ TEST_F(Tars, StreamsEndWhereTheyShould) {
   EXPECT_EQ(count(both), 8);
   for (size_t size = 512; size + 1024 < tar.find(std::string(1024, '\0')); size += 512)
     expect_error([&] { count(tar.substr(0, size)); }, {"standard input"});
+}
+
+// Names with several dots are samples of WebDataset, and images need no class to be predicted.
+TEST_F(Tars, ImagesOfOneSampleAreNotHeldUntilTheEnd) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (uint64_t i = 0; i < 600; ++i)
+    files.emplace_back("frame." + std::to_string(i) + ".png", encode_png(random_bytes({8, 8, 3}, i)));
+  const std::string tar = tar_of(files);
+  std::istringstream stream(tar.substr(512));
+  int64_t images = 0, first = 0;
+  ReadOptions options;
+  options.on_image = [&](const std::string&, const Error* problem) { EXPECT_EQ(problem, nullptr); };
+  visit_tar(stream, tar.substr(0, 512), options, [&](const at::Tensor& pixels) {
+    if (images == 0) first = stream.tellg();
+    images += pixels.size(0);
+  });
+  EXPECT_EQ(images, 600);
+  EXPECT_GT(first, 0) << "the stream had not ended";
+  EXPECT_LT(first, static_cast<int64_t>(tar.size()) * 2 / 3);
+}
+
+TEST_F(Tars, FilesOfOneSampleAreNotHeldUntilTheEnd) {
+  folder.put("a.png", encode_png(random_bytes({8, 8, 3}, 1)));
+  int64_t images = 0;
+  ImageFiles files(folder.path(), {}, [&](const at::Tensor& pixels) { images += pixels.size(0); });
+  for (int i = 0; i < 300; ++i) files.add(folder / "a.png", "frame." + std::to_string(i) + ".png");
+  EXPECT_GT(images, 0);
+  files.finish();
+  EXPECT_EQ(images, 300);
+}
+
+TEST_F(Tars, ASampleHasLimits) {
+  ReadOptions options;
+  int bad = 0;
+  options.skip_bad = true;
+  options.on_bad = [&](const Error&) { ++bad; };
+  ImageFiles files("a.tar", options, [](const at::Tensor&) {});
+  const auto add = [&](int i) {
+    const std::string name = "frame." + std::to_string(i) + ".png";
+    files.add("a.tar:" + name, name, std::string(size_t{1} << 26, '\0'));
+  };
+  for (int i = 0; i < 5; ++i) add(i);
+  EXPECT_EQ(bad, 0) << "its class may follow";
+  add(5);
+  EXPECT_EQ(bad, 5);
+  expect_error([&] { files.add_class("a.tar:frame.cls", "frame.cls", "cat"); },
+               {"a.tar:frame.cls", "256 MiB of images of its sample", "write it before them"});
+  files.add_class("a.tar:other.cls", "other.cls", "cat");
+}
+
+TEST_F(Tars, PredictionsNeedNoClasses) {
+  std::string seen;
+  ReadOptions options;
+  options.on_image = [&](const std::string& path, const Error* problem) {
+    seen += path + (problem == nullptr ? " " : "! ");
+  };
+  const std::string image = encode_png(random_bytes({8, 8, 3}, 1));
+  const std::string tar = tar_of({{"a.png", image}, {"llncs.cls", "a class\nof LaTeX"}, {"b.png", image}});
+  std::istringstream stream(tar.substr(512));
+  visit_tar(stream, tar.substr(0, 512), options, [](const at::Tensor&) {});
+  EXPECT_EQ(seen, "a.png b.png ");
 }
 
 }  // namespace

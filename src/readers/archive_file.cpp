@@ -57,7 +57,7 @@ bool is_image_entry(const std::string& path, archive* file, archive_entry* entry
   if (link) files.pass_over(name.string() + " (a link)");
   if (link || type != AE_IFREG) return false;
   if (is_image_name(name.string())) return true;
-  if (has_extension(name.string(), ".cls"))
+  if (has_extension(name.string(), ".cls") && files.takes_classes())
     files.add_class(path + ":" + name.string(), name.string(), read_entry(path, name.string(), file));
   else
     files.pass_over(name.string());
@@ -65,7 +65,6 @@ bool is_image_entry(const std::string& path, archive* file, archive_entry* entry
 }
 
 std::string read_entry(const std::string& path, const std::string& name, archive* file) {
-  constexpr size_t kMostBytes = size_t{1} << 30;  // a larger file has more pixels than can be decoded
   std::string bytes;
   char block[1 << 16];
   for (;;) {
@@ -74,7 +73,7 @@ std::string read_entry(const std::string& path, const std::string& name, archive
     if (got < 0) return "";
     if (got == 0) return bytes;
     bytes.append(block, static_cast<size_t>(got));
-    if (bytes.size() > kMostBytes)
+    if (bytes.size() > kMostImageBytes)
       throw Error(path + ":" + name, "unpacks to more than 1 GiB, too much for an image",
                   "remove it from the archive");
   }

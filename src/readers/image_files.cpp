@@ -12,6 +12,7 @@
 
 #include "core/file.h"
 #include "core/interrupts.h"
+#include "core/memory.h"
 #include "core/text.h"
 #include "poem/error.h"
 #include "readers/decode.h"
@@ -20,14 +21,17 @@ namespace poem {
 namespace {
 
 constexpr size_t kBlock = 256;
-constexpr int kBlockPerThread = 4;               // where the next image may be far larger than those before
-constexpr size_t kBlockBytes = size_t{1} << 26;  // of pixels, or of files that wait to be decoded
+constexpr int kBlockPerThread = 4;                // where the next image may be far larger than those before
+constexpr size_t kBlockBytes = size_t{1} << 26;   // of pixels, or of files that wait to be decoded
+constexpr size_t kSampleBytes = size_t{1} << 28;  // of files that wait for the class of their sample
 
 // A pipe may never end, and neither does /dev/zero.
 std::string read_regular_file(const std::string& path) {
   std::error_code code;
   if (std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code))
     throw Error(path, "is not a regular file", "name an image file");
+  if (const uintmax_t bytes = std::filesystem::file_size(path, code); !code && bytes > kMostImageBytes)
+    throw Error(path, "is larger than 1 GiB, too much for an image", "name an image file");
   return read_file(path);
 }
 
@@ -67,6 +71,7 @@ void ImageFiles::leave_sample() {
   sample_.reset();
   sample_class_.clear();
   sample_images_.clear();
+  sample_begun_ = false;
 }
 
 void ImageFiles::add_class(const std::string& where, const std::string& name, const std::string& text) {
@@ -79,6 +84,10 @@ void ImageFiles::add_class(const std::string& where, const std::string& name, co
                 "write the number or the name of a class into it");
   if (is_number(value)) value.erase(0, std::min(value.find_first_not_of('0'), value.size() - 1));  // 007
   enter_sample(name);
+  if (sample_begun_)
+    throw Error(where,
+                fmt::format("comes after more than {} MiB of images of its sample", kSampleBytes >> 20),
+                "write it before them");
   sample_class_ = value;
   for (size_t i = 1; i <= sample_images_.size(); ++i) {  // images that came before their class
     if (i <= waiting_.size()) waiting_[waiting_.size() - i].origin.sample_class = class_index();
@@ -100,8 +109,13 @@ Labels ImageFiles::announced() {
 
 void ImageFiles::add(std::string where, std::string name, std::optional<std::string> bytes) {
   enter_sample(name);
-  // Not in the middle of a sample, whose class may follow.
-  if ((waiting_.size() >= kBlock || waiting_bytes_ > kBlockBytes) && sample_images_.empty()) flush();
+  // In an archive the class of a sample may follow its images.
+  const bool wait = bytes && takes_classes() && !sample_images_.empty() && sample_class_.empty();
+  const bool full = waiting_.size() >= kBlock || waiting_bytes_ > kBlockBytes;
+  if (full && (!wait || waiting_bytes_ > kSampleBytes)) {
+    sample_begun_ = wait;
+    flush();
+  }
   const Origin origin = origin_of(name);
   waiting_bytes_ += bytes ? bytes->size() : 0;
   waiting_.push_back({std::move(where), std::move(name), origin, std::move(bytes)});
@@ -147,8 +161,10 @@ void ImageFiles::decode(size_t block) {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];
       try {
-        const std::string bytes = item.bytes ? *std::move(item.bytes) : read_regular_file(item.where);
-        images[i] = decode_image(item.where, bytes, options_.size, remedy, options_.repeat_small);
+        images[i] = name_if_out_of_memory(item.where, remedy, [&] {
+          const std::string bytes = item.bytes ? *std::move(item.bytes) : read_regular_file(item.where);
+          return decode_image(item.where, bytes, options_.size, remedy, options_.repeat_small);
+        });
       } catch (const Error& error) {
         problems[i] = error;
       }

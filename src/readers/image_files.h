@@ -6,6 +6,8 @@
 //   files.add("animals.zip:dog/2.png", "dog/2.png", bytes);
 //   Labels labels = files.finish();
 #pragma once
+#include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +17,8 @@
 #include "readers/passed_over.h"
 
 namespace poem {
+
+constexpr size_t kMostImageBytes = size_t{1} << 30;  // a larger file has more pixels than can be decoded
 
 class ImageFiles {
  public:
@@ -30,7 +34,9 @@ class ImageFiles {
   void add(std::string where, std::string name, std::optional<std::string> bytes = {});
 
   // The class of a sample of WebDataset: the text of KEY.cls beside KEY.png, which lie next to each other.
-  // Such classes count instead of folders. `where` names the file in messages.
+  // Such classes count instead of folders. `where` names the file in messages. A class must not come after
+  // more than 256 MiB of images of its sample.
+  bool takes_classes() const { return !options_.on_image; }
   void add_class(const std::string& where, const std::string& name, const std::string& text);
 
   // Takes the names of all images before the first is added, including images that are never added: their
@@ -75,13 +81,14 @@ class ImageFiles {
   std::string source_;
   ReadOptions options_;
   Sink sink_;
-  std::vector<Item> waiting_;
+  std::deque<Item> waiting_;
   size_t waiting_bytes_ = 0;
   std::map<std::string, int32_t> folders_;
   std::map<std::string, int32_t> sample_classes_;
   std::optional<std::string> sample_;  // key of the last image or class
   std::string sample_class_;           // empty: none yet
   std::vector<std::string> sample_images_;
+  bool sample_begun_ = false;          // images of it are decoded, without a class
   std::string classless_;              // an image of a sample without a class
   std::vector<std::string> examples_;  // the first image of each folder
   PassedOver passed_over_;
