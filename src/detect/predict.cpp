@@ -1,12 +1,18 @@
 #include "detect/predict.h"
 
 #include <ATen/ATen.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <filesystem>
-#include <iterator>
+#include <iostream>
+#include <streambuf>
 #include <utility>
 
+#include "core/interrupts.h"
 #include "poem/error.h"
 #include "poem/reader.h"
 #include "readers/image_list.h"
@@ -37,6 +43,7 @@ class Pairing {
       if (empty) throw Error(path, "contains no image");
       pass_on({}, {});
     } catch (const Error& error) {
+      stop_if_interrupted();  // standard input ends early then
       const auto unjudged = [](const Prediction& prediction) { return prediction.error.empty(); };
       waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), unjudged), waiting_.end());
       pass_on({}, {});
@@ -88,13 +95,13 @@ std::vector<std::string> split(const std::string& text) {
   return lines;
 }
 
-// A list contains paths, and hardly anybody's path contains a control character. If each has a zero byte
-// after it, as find -print0 writes them, all other bytes may occur. Empty paths are a sign of a tar that was
-// cut short: its first 512 bytes begin with a path, zeros fill the rest.
-void check_list(const std::string& text) {
+// A list, or the first part of one, contains paths, and hardly anybody's path contains a control character.
+// If each has a zero byte after it, as find -print0 writes them, all other bytes may occur. Empty paths are a
+// sign of a tar that was cut short: its first 512 bytes begin with a path, zeros fill the rest.
+void check_list(const std::string& text, bool whole) {
   const std::string zeros(2, '\0');
   const bool empty_path = !text.empty() && (text[0] == '\0' || text.find(zeros) != text.npos);
-  const bool zero_separated = !text.empty() && text.back() == '\0';
+  const bool zero_separated = whole ? !text.empty() && text.back() == '\0' : text.find('\0') != text.npos;
   const auto first = text.begin(), last = first + std::min<std::ptrdiff_t>(text.size(), 512);
   const auto strange = [](char c) {
     return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\0' && c != '\t';
@@ -102,6 +109,47 @@ void check_list(const std::string& text) {
   if (empty_path || (!zero_separated && std::any_of(first, last, strange)))
     throw Error("standard input", "is neither a list of paths nor a tar of images",
                 "name the file as an argument");
+}
+
+// Standard input, which ends when the program is asked to stop: a program that writes to it may take its
+// time.
+class StandardInput : public std::streambuf {
+  int_type underflow() override {
+    while (!interrupted()) {
+      pollfd input{STDIN_FILENO, POLLIN, 0};
+      if (::poll(&input, 1, -1) < 0 && errno == EINTR) continue;
+      const ssize_t got = ::read(STDIN_FILENO, block_.data(), block_.size());
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got <= 0) break;
+      setg(block_.data(), block_.data(), block_.data() + got);
+      return traits_type::to_int_type(block_[0]);
+    }
+    return traits_type::eof();
+  }
+
+  std::array<char, 1 << 16> block_;
+};
+
+// Adds the next bytes of the stream. False: it has ended.
+bool append(std::string& text, std::istream& stream) {
+  constexpr size_t kBlock = 1 << 16;
+  const size_t before = text.size();
+  text.resize(before + kBlock);
+  stream.read(text.data() + before, kBlock);
+  text.resize(before + static_cast<size_t>(stream.gcount()));
+  stop_if_interrupted();
+  return stream.gcount() > 0;
+}
+
+// The rest of a list of which the first part was read.
+void read_list(std::string& text, std::istream& stream) {
+  constexpr size_t kMost = size_t{1} << 30;
+  check_list(text, /*whole=*/false);
+  while (append(text, stream))
+    if (text.size() > kMost)
+      throw Error("standard input", "is larger than 1 GiB, too much for a list of paths",
+                  "name a folder, or write several lists");
+  check_list(text, /*whole=*/true);
 }
 
 }  // namespace
@@ -133,18 +181,18 @@ void predict(const Detector& detector, const std::vector<std::string>& sources, 
   }
 }
 
-void predict_stream(const Detector& detector, std::istream& stream, const UsePrediction& use) {
-  std::string text(size_t{1} << 16, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
+void predict_stream(const Detector& detector, std::istream& given, const UsePrediction& use) {
+  StandardInput buffer;
+  std::istream input(&buffer), &stream = &given == &std::cin ? input : given;
+  std::string text;
+  append(text, stream);
   if (is_tar(text)) {
     Pairing(detector, use).run("standard input", [&](const ReadOptions& options, const Sink& sink) {
       visit_tar(stream, std::move(text), options, sink);
     });
     return;
   }
-  text.append(std::istreambuf_iterator<char>(stream), {});
-  check_list(text);
+  read_list(text, stream);
   const std::vector<std::string> sources = split(text);
   if (sources.empty())
     throw Error("standard input", "contains no path", "write one path per line, or a tar of images");

@@ -33,7 +33,8 @@ void check_predictable(const std::vector<std::string>& sources);
 void predict(const Detector& detector, const std::vector<std::string>& sources, const UsePrediction& use);
 
 // The same for what a stream contains: a tar of images, or a list of sources, one per line (or each with a
-// zero byte after it, as find -print0 writes them). Anything else is an Error.
+// zero byte after it, as find -print0 writes them). Anything else is an Error, and so is a list of more than
+// 1 GiB. A wait for std::cin ends when the program is asked to stop (core/interrupts.h).
 void predict_stream(const Detector& detector, std::istream& stream, const UsePrediction& use);
 
 }  // namespace poem

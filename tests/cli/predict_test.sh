@@ -195,6 +195,43 @@ mkfifo pipe.png
 expect_incomplete predict run /dev/zero pipe.png all/plain.png --format csv
 expect_same "$(grep -c "is not a regular file" "$logs/out")" 2
 rm pipe.png
+expect_error "standard input" "neither a list of paths nor a tar" -- predict run - </dev/zero
+
+# A file that is too large, or for which there is no memory, is one image that cannot be read.
+truncate -s 1025M huge.jpg
+truncate -s 1000M large.jpg
+code=0
+(ulimit -v 1600000 && timeout 60 "$program" --threads 1 --quiet predict run huge.jpg large.jpg all/plain.png >"$logs/out" 2>"$logs/err") || code=$?
+expect_same "$code $(cat "$logs/err")" "3 poem: 2 of 3 images could not be read: see their errors"
+expect_words "$logs/out" "huge.jpg,,,,,,,\"is larger than 1 GiB, too much for an image\"" "large.jpg,,,,,,,does not fit into memory"
+expect_same "$(said all/plain.png)" "$plain"
+rm huge.jpg large.jpg
+
+# The first signal ends a wait for standard input, and a list without an end: of a program that writes nothing, too
+# little for a block, a tar that it does not finish, or paths for ever.
+catches_signals() { (((0x$(awk '/^SigCgt/ { print $2 }' "/proc/$1/status") & 0x4000) != 0)); } # SIGTERM is bit 14
+for writes in "sleep 60" "echo all/plain.png; exec sleep 60" "cat mixed.tar mixed.tar | head -c 70000; exec sleep 60" "yes all/plain.png"; do
+  rm -f waiting && mkfifo waiting
+  bash -c "exec >waiting; ${writes/#sleep/exec sleep}" &
+  writer=$!
+  "$program" --threads 1 predict run - <waiting >"$logs/out" 2>"$logs/err" &
+  child=$!
+  for ((i = 0; i < 500; ++i)); do
+    catches_signals $child && break
+    sleep 0.02
+  done
+  sleep 0.2
+  kill -TERM $child
+  for ((i = 0; i < 250; ++i)); do
+    kill -0 $child 2>/dev/null || break
+    sleep 0.02
+  done
+  kill -9 $child 2>/dev/null && fail "it goes on to wait: $writes"
+  code=0
+  wait $child || code=$?
+  expect_same "$code" 143
+  kill $writer 2>/dev/null || true
+done
 expect_error "run/detector.safetensors" "is the detector itself" -- predict run all/plain.png --out run/detector.safetensors --force
 
 # A class cannot have the name of a verdict.
