@@ -36,7 +36,7 @@ done
 # Started as srun does on two hosts, and as a pod of PyTorch does: a training is no rank of a team.
 expect_alone() { # RUN VARIABLES...
   local code=0
-  env "${@:2}" timeout 60 "$program" --threads 1 study study.yaml --out "$1" >"$logs/a.out" 2>"$logs/a.err" || code=$?
+  env "${@:2}" timeout -k 3 40 "$program" --threads 1 study study.yaml --out "$1" >"$logs/a.out" 2>"$logs/a.err" || code=$?
   expect_same $code 0
 }
 slurm=(SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE='1(x2)' SLURM_JOB_ID=77 SLURM_STEP_NODELIST=127.0.0.1 SLURM_LOCALID=0)
