@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <functional>
 #include <string>
 
 #include "core/memory.h"
@@ -28,7 +26,9 @@ Config points() {
 
 NetworkSpec spec_of(const Config& config) { return likely_spec(config, *make_objective(config.objective)); }
 
-void check(const Config& config) { check_memory(config, *make_network(spec_of(config), Weights::none())); }
+void check(const Config& config, const Processes& processes = {}) {
+  check_memory(config, *make_network(spec_of(config), Weights::none()), processes);
+}
 
 TEST(Memory, PeakIsTheMostThatIsThereAtOnce) {
   constexpr int64_t kMega = 1 << 20;
@@ -100,71 +100,52 @@ TEST(Memory, StepsThatCannotFitAreNamed) {
                {"train.outlier_batch", "1000001 images"});
 }
 
-// Processes that are started together share the memory of their machine.
-class MemoryOfTeams : public testing::Test {
- protected:
-  void TearDown() override {
-    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) ::unsetenv(name);
-  }
-  // As the first of `size` processes, of which this machine has some.
-  static void start(int size, int here) {
-    ::setenv("RANK", "0", 1);
-    ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
-    ::setenv("LOCAL_RANK", "0", 1);
-    ::setenv("LOCAL_WORLD_SIZE", std::to_string(here).c_str(), 1);
-  }
-};
-
-// 60 % of the memory, so that one has room and two have not.
-TEST_F(MemoryOfTeams, IsThatOfAllProcessesHere) {
+// Processes that are started together share the memory of their computer: 60 % of it suffices for one, not
+// for two.
+TEST(MemoryOfTeams, IsThatOfAllProcessesHere) {
   constexpr double kCrops = 4 * sizeof(Crop) + 2 * sizeof(double);  // per outlier
   Config config = points();
-  start(2, 2);
   config.mining.select = static_cast<int64_t>(0.6 * static_cast<double>(available_memory()) / kCrops);
-  expect_error([&] { check(config); }, {"mining.select", "in each of 2 processes", "are free", "lower it"});
-  start(2, 1);
-  check(config);
-  start(1, 2);  // a study's training may find how many a starter has started here
-  check(config);
+  expect_error(
+      [&] {
+        check(config, {2, 2});
+      },
+      {"mining.select", "in each of 2 processes", "are free", "lower it"});
+  check(config, {2, 1});
 }
 
 // A process scores its part of a pool.
-TEST_F(MemoryOfTeams, PoolsAreShared) {
-  const auto expect = [](const std::string& key, const std::string& amount,
-                         const std::function<void()>& check) {
-    expect_error(check, {key, "need about " + amount});
-  };
+TEST(MemoryOfTeams, PoolsAreShared) {
   Config config = points();
   config.mining.pool = int64_t{1} << 40;
-  const auto pool = [&] { check(config); };
-  start(1, 1);
-  expect("mining.pool", "65536.0 GiB of memory, ", pool);  // 16 bytes for a crop and 48 for its scores
-  start(3, 3);
-  expect("mining.pool", "32768.0 GiB of memory in each of 3 processes", pool);
+  const auto expect = [&](const Processes& processes, const std::string& amount) {
+    expect_error([&] { check(config, processes); }, {"mining.pool", "need about " + amount});
+  };
+  expect({1, 1}, "65536.0 GiB of memory, ");  // 16 bytes for a crop and 48 for its scores
+  expect({3, 3}, "32768.0 GiB of memory in each of 3 processes");
   config.mining.miner = "dos";  // each process scores all of it
-  expect("mining.pool", "28672.0 GiB of memory in each of 3 processes", pool);
+  expect({3, 3}, "28672.0 GiB of memory in each of 3 processes");
 }
 
 // A process has its rows of a step.
-TEST_F(MemoryOfTeams, StepsAreShared) {
+TEST(MemoryOfTeams, StepsAreShared) {
   Config config = points();
   config.train.batch = config.train.outlier_batch = 1000000;
   config.data.size = 1024;
   config.network.name = "wideresnet";
   config.network.depth = 10;
-  const auto need = [&] {
+  const auto need = [&](const Processes& processes) {
     try {
-      check_step_memory(config, spec_of(config), 1000000);
+      check_step_memory(config, spec_of(config), 1000000, processes);
     } catch (const Error& error) {
       const std::string message = error.what();
       return std::stod(message.substr(message.find("about ") + 6));
     }
     return 0.0;
   };
-  const double alone = need();
-  start(4, 2);
+  const double alone = need({1, 1});
   EXPECT_GT(alone, 0);
-  EXPECT_NEAR(need(), alone / 4, alone / 1000);
+  EXPECT_NEAR(need({4, 2}), alone / 4, alone / 1000);
 }
 
 }  // namespace

@@ -8,10 +8,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "core/memory.h"
-#include "dist/place.h"
 #include "images/pool.h"
 #include "poem/crops.h"
 #include "poem/error.h"
@@ -34,18 +32,11 @@ std::string size_text(double bytes) {
   return bytes < kGiga ? fmt::format("{:.0f} MiB", bytes / kMega) : fmt::format("{:.1f} GiB", bytes / kGiga);
 }
 
-// The processes that train together, of which this is one.
-Place team() {
-  const Place place = place_from(std::getenv);
-  return place.size > 1 ? place : Place();
-}
-
-// All of them are there at once, in every process of the team on this machine. To blame is the first that has
+// All of them are there at once, in every process of this computer. To blame is the first that has
 // no room even alone, since what others need may grow with it; else the largest.
-void check_needs(const std::vector<MemoryNeed>& needs) {
+void check_needs(const std::vector<MemoryNeed>& needs, int processes) {
   double sum = 0;
   for (const MemoryNeed& need : needs) sum += need.bytes;
-  const int processes = team().local_size;
   const auto free = static_cast<double>(available_memory());
   if (sum * processes <= free) return;
   auto blamed = std::find_if(needs.begin(), needs.end(),
@@ -62,8 +53,8 @@ void check_needs(const std::vector<MemoryNeed>& needs) {
 }
 
 // The share of a pool that a process scores.
-double part_of_pool(const Config& config) {
-  return takes_candidates(*make_miner(config.mining.miner)) ? 1.0 / team().size : 1;
+double part_of_pool(const Config& config, int processes) {
+  return takes_candidates(*make_miner(config.mining.miner)) ? 1.0 / processes : 1;
 }
 
 double numbers(const Network::Named& tensors) {
@@ -116,7 +107,7 @@ int64_t peak_bytes(const std::function<void()>& work) {
   return reporter->peak();
 }
 
-void check_memory(const Config& config, const Network& network) {
+void check_memory(const Config& config, const Network& network, const Processes& processes) {
   constexpr double kFloat = sizeof(float), kDouble = sizeof(double), kCrop = sizeof(Crop);
   std::vector<MemoryNeed> needs = {network_need(config, network)};
   if (config.mining.miner != "none") {
@@ -124,7 +115,7 @@ void check_memory(const Config& config, const Network& network) {
     const auto pool = static_cast<double>(config.mining.pool),
                select = static_cast<double>(config.mining.select);
     constexpr double kDraws = 9;  // columns of wᵀφ that are kept of every crop (mining/boundary.cpp)
-    const double scored = pool * part_of_pool(config);
+    const double scored = pool * part_of_pool(config, processes.all);
     needs.push_back({"mining.pool", fmt::format("{} crops", config.mining.pool), "lower it",
                      pool * kCrop + scored * (3 * kFloat + (posterior ? kDraws * kFloat : 0))});
     needs.push_back({"mining.select", fmt::format("{} outliers", config.mining.select), "lower it",
@@ -137,17 +128,18 @@ void check_memory(const Config& config, const Network& network) {
            static_cast<double>(config.queue.epochs) * (fresh ? kCrop * select : kDouble * m * m)});
     }
   }
-  check_needs(needs);
+  check_needs(needs, processes.here);
 }
 
 // An image may touch one page more than it fills. No part takes more than all its images do. A process draws
 // those that it scores, and those that it trains on, which may be others.
-void check_drawing_memory(const Config& config, const Mixture& outliers) {
+void check_drawing_memory(const Config& config, const Mixture& outliers, const Processes& processes) {
   const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
   const int64_t until = config.mining.until, epochs = config.train.epochs;
   const auto mined = static_cast<double>(until == 0 ? epochs : std::min(epochs, until));
-  const double share =
-      config.mining.miner == "none" ? 1 : std::min(1.0, part_of_pool(config) + 1.0 / team().size);
+  const double share = config.mining.miner == "none"
+                           ? 1
+                           : std::min(1.0, part_of_pool(config, processes.all) + 1.0 / processes.all);
   const std::vector<int64_t> counts = pool_counts(outliers, config.mining.pool);
   std::vector<MemoryNeed> needs;
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -161,12 +153,13 @@ void check_drawing_memory(const Config& config, const Mixture& outliers) {
                      "use fewer images, or lower mining.pool or train.epochs",
                      std::min(most, drawn * (all / size + page))});
   }
-  check_needs(needs);
+  check_needs(needs, processes.here);
 }
 
 // Two small steps tell what an image takes. Large images are scaled from small ones: what a convolution
 // leaves grows with their pixels, and a step on them would take minutes.
-void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id_images) {
+void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id_images,
+                       const Processes& processes) {
   constexpr int64_t kFew = 2, kSide = 32;
   const auto objective = make_objective(config.objective);
   const int64_t size = config.data.size, side = spec.name == "mlp" ? size : std::min(size, kSide);
@@ -185,11 +178,12 @@ void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id
                                                      : static_cast<double>(config.train.outlier_batch) /
                                                            static_cast<double>(config.train.batch);
   const double images = ids * static_cast<double>(objective->views()) + std::ceil(ids * share);
-  const double own = std::ceil(images / team().size);  // every process has its rows of a step
+  const double own = std::ceil(images / processes.all);  // every process has its rows of a step
   const double scale = static_cast<double>(size * size) / static_cast<double>(side * side);
   const char* key = ids * share > ids ? "train.outlier_batch" : "train.batch";
   check_needs({{key, fmt::format("steps of {:.0f} images of {}×{} pixels", images, size, size),
-                "lower train.batch and train.outlier_batch, or data.size", few + each * own * scale}});
+                "lower train.batch and train.outlier_batch, or data.size", few + each * own * scale}},
+              processes.here);
 }
 
 }  // namespace poem

@@ -15,15 +15,21 @@
 
 namespace poem {
 
+// Those that train together.
+struct Processes {
+  int all = 1, here = 1;  // here: on this computer
+};
+
 // Pool, queue, parameters and blocks of features; `network`: one such as the config asks for, its shapes
 // suffice.
-void check_memory(const Config& config, const Network& network);
+void check_memory(const Config& config, const Network& network, const Processes& processes = {});
 
 // What worlds that are drawn on demand (poem/read.h) can take in a whole run.
-void check_drawing_memory(const Config& config, const Mixture& outliers);
+void check_drawing_memory(const Config& config, const Mixture& outliers, const Processes& processes = {});
 
 // A train step on the CPU, `id_images` being those that are trained on.
-void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id_images);
+void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id_images,
+                       const Processes& processes = {});
 
 // The most bytes that tensors of this thread take at once, beyond those there are, while `work` runs.
 int64_t peak_bytes(const std::function<void()>& work);

@@ -47,12 +47,15 @@ struct Inputs {
 };
 
 // What the number of images decides. (A GPU was asked before.)
-void check_room(const Config& config, const Inputs& inputs, at::Device device) {
-  check_drawing_memory(config, inputs.training.outliers);
+void check_room(const Config& config, const Inputs& inputs, at::Device device,
+                const Processes& processes = {}) {
+  check_drawing_memory(config, inputs.training.outliers, processes);
   if (!device.is_cpu()) return;
   const NetworkSpec spec = network_spec(config, *make_objective(config.objective), inputs.training.id);
-  check_step_memory(config, spec, static_cast<int64_t>(inputs.training.train_rows.size()));
+  check_step_memory(config, spec, static_cast<int64_t>(inputs.training.train_rows.size()), processes);
 }
+
+Processes processes_of(const Team& team) { return {team.size(), team.local_size()}; }
 
 // What a run writes while it trains, by rank 0 of a team.
 class RunWriter {
@@ -236,7 +239,7 @@ class NewFolder {
 
 }  // namespace
 
-void check_startable(const Config& config, at::Device device) {
+void check_startable(const Config& config, at::Device device, const Processes& processes) {
   check_sources(config);
   // A network for two classes, built for nothing but its complaints.
   const NetworkSpec spec = likely_spec(config, *make_objective(config.objective));
@@ -247,7 +250,7 @@ void check_startable(const Config& config, at::Device device) {
   if (config.data.validation.value_or(1) > 0) found |= kHeldOut;
   choose_scores({config.score}, found);
   computes_in_bf16(config.train.precision, device);
-  check_memory(config, *bare.network);
+  check_memory(config, *bare.network, processes);
   check_gpu_memory(config, device);
 }
 
@@ -257,9 +260,9 @@ RunOutcome start_run(const Config& given, const std::string& path, bool force, a
   const Config config = anchored(given);
   std::optional<NewFolder> target;
   if (team.first()) target.emplace(folder, force);
-  check_startable(config, device);
+  check_startable(config, device, processes_of(team));
   const Inputs inputs(config);
-  check_room(config, inputs, device);
+  check_room(config, inputs, device, processes_of(team));
   Trainer trainer(config, inputs.training, device, team);
   import_initial_weights(trainer);
   check_score(config, inputs.training, trainer);  // before the training, not after it
@@ -301,10 +304,10 @@ RunOutcome resume_run(const std::string& path, at::Device device, const std::vec
   const Config before = read_config(folder.config, {}), config = anchored(read_config(folder.config, set));
   find_sources(config, folder);
   const auto objective = make_objective(config.objective);
-  check_memory(config, *make_network(likely_spec(config, *objective), Weights::none()));
+  check_memory(config, *make_network(likely_spec(config, *objective), Weights::none()), processes_of(team));
   check_gpu_memory(config, device);
   const Inputs inputs(config);
-  check_room(config, inputs, device);
+  check_room(config, inputs, device, processes_of(team));
   Trainer trainer(config, inputs.training, device, team);
   restore(trainer, inputs, folder, device);
   check_agreement(trainer, inputs.training);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "poem/config.h"
+#include "train/memory.h"
 
 namespace poem {
 
@@ -15,7 +16,7 @@ class Trainer;
 struct TrainingData;
 
 // What is known before an image is read: sources, network, score, precision, memory.
-void check_startable(const Config& config, c10::Device device);
+void check_startable(const Config& config, c10::Device device, const Processes& processes = {});
 
 // Whether start_run() may use the folder. Changes nothing.
 void check_run_folder(const std::string& folder, bool force);
