@@ -147,6 +147,7 @@ POEM_BENCH(serve) {
   Service service(folder / "detector.safetensors", at::kCPU, {});
   ServerOptions options;
   options.port = 0;
+  set_up_service_memory(options.connections);
   Server server(service, options);
   server.start();
   const auto by_wrk = [&] { return seconds_by_wrk(folder, photo, server.port()); };

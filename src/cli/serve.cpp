@@ -1,6 +1,5 @@
 // poem serve: a detector behind HTTP.
 #include <fmt/format.h>
-#include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
@@ -12,8 +11,8 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "core/file.h"
+#include "core/runtime.h"
 #include "poem/error.h"
-#include "poem/runtime.h"
 #include "poem/training.h"
 #include "serve/server.h"
 
@@ -41,14 +40,6 @@ std::string read_token(const std::string& path) {
   return token;
 }
 
-// A computation gets the same blocks again and again, so the allocator keeps them all (core/runtime.cpp). A
-// service would keep what its largest images once took, so large blocks go back to the system here.
-void give_back_large_blocks() {
-  constexpr int kMostBlocks = 1 << 16, kLarge = 32 << 20;
-  mallopt(M_MMAP_MAX, kMostBlocks);
-  mallopt(M_MMAP_THRESHOLD, kLarge);
-}
-
 // Waits for signals, which all threads have blocked: SIGHUP loads the detector again, the others end.
 void run_until_stopped(Service& service, const sigset_t& signals) {
   for (int signal = 0; sigwait(&signals, &signal) == 0 && signal == SIGHUP;) {
@@ -66,9 +57,9 @@ void run(const Options& options, const CommonOptions& common) {
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before the first thread starts: it inherits the mask
-  give_back_large_blocks();
 
   ServerOptions server_options = options.server;
+  set_up_service_memory(server_options.connections);
   server_options.body_bytes = options.body_mib << 20;
   if (!options.token_file.empty()) server_options.token = read_token(options.token_file);
   Service service(detector_path(options.detector), pick_device(common.device), options.limits);

@@ -39,6 +39,13 @@ void set_up_runtime(int threads) {
 #endif
 }
 
+void set_up_service_memory(int threads) {
+  constexpr int kMostBlocks = 1 << 16, kLarge = 32 << 20, kOthers = 4;
+  mallopt(M_MMAP_MAX, kMostBlocks);
+  mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_ARENA_MAX, threads + kOthers * cores());  // a place to allocate for each thread
+}
+
 void use_threads_here(int count) {
   at::get_num_threads();  // the first call in a thread sets the number of the process
   omp_set_num_threads(count);

@@ -15,6 +15,10 @@ int cores();
 // number.
 void use_threads_here(int count);
 
+// For a service with so many threads, after set_up_runtime(): none of them waits while another allocates, and
+// large blocks go back to the system instead of being kept for the next computation.
+void set_up_service_memory(int threads);
+
 // How often OpenMP's threads look for work before they sleep: the variable that libgomp reads when it is
 // loaded, and what the program sets it to (cli/wait_policy.cpp).
 constexpr const char *kSpins = "GOMP_SPINCOUNT", *kSpinCount = "1000";

@@ -93,40 +93,49 @@ void Batcher::work() {
 Batcher::Batch Batcher::take() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return free_threads_ > 0 && (stopping_ || !queue_.empty()); });
-  const auto shares = std::min<int64_t>(free_threads_, static_cast<int64_t>(queue_.size()));
-  const int64_t most = shares > 0 ? (static_cast<int64_t>(queue_.size()) + shares - 1) / shares : 0;
+  // Threads that are busy get a share too, and no batch is long: if one took all, the others would soon have
+  // nothing to do until it ends.
+  const auto requests = static_cast<int64_t>(queue_.size()), workers = static_cast<int64_t>(workers_.size());
+  const int64_t most = (requests + workers - 1) / workers;
   Batch batch;
   while (static_cast<int64_t>(batch.requests.size()) < most) {
     const Request& next = queue_.front();
-    const bool fits = batch.images + next.pixels.size(0) <= limits_.batch;
+    const int64_t images = batch.images + next.pixels.size(0);
+    const bool fits = images <= limits_.batch && (workers == 1 || worth(images) <= 1);
     if (!batch.requests.empty() && (!fits || next.detector != batch.requests.front().detector)) break;
     batch.images += next.pixels.size(0);
     batch.requests.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
   if (batch.requests.empty()) return batch;
-  batch.threads = threads_for(batch.images, free_threads_ / static_cast<int>(shares));
+  batch.threads =
+      threads_for(batch.images, free_threads_ / static_cast<int>(std::min<int64_t>(free_threads_, requests)));
   free_threads_ -= batch.threads;
   waiting_ -= batch.images;
   ++batches_;
   return batch;
 }
 
-// Whether a request can be judged at once, and by one thread.
+// Whether a request can be judged at once, and in so little time that the thread that asks may do it: each
+// keeps the memory that it has once computed with.
 bool Batcher::take_thread(int64_t images) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!queue_.empty() || free_threads_ == 0 || threads_for(images, free_threads_) > 1) return false;
+  if (!queue_.empty() || free_threads_ == 0 || worth(images) > 1) return false;
   --free_threads_;
   ++batches_;
   return true;
 }
 
-// Threads of one forward pass wait for each other after every layer, which must be little beside their work.
-int Batcher::threads_for(int64_t images, int most) const {
+// How many threads the work for so many images occupies well: threads of one forward pass wait for each other
+// after every layer, which must be little beside their work.
+double Batcher::worth(int64_t images) const {
   constexpr double kWorthAThread = 0.004;  // seconds
-  constexpr double kMost = 16;             // every worker may once have had that many
-  const double worth = static_cast<double>(images) * image_seconds_ / kWorthAThread;
-  return std::clamp(static_cast<int>(std::min(worth, kMost)), 1, most);
+  return static_cast<double>(images) * image_seconds_ / kWorthAThread;
+}
+
+int Batcher::threads_for(int64_t images, int most) const {
+  constexpr double kMost = 16;  // every worker may once have had that many
+  return std::clamp(static_cast<int>(std::min(worth(images), kMost)), 1, most);
 }
 
 void Batcher::judge(std::vector<Request>& requests) {
