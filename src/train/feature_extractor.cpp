@@ -34,19 +34,25 @@ void FeatureExtractor::operator()(const DeviceImages& images, const std::vector<
   const auto size = static_cast<int64_t>(crops.size());
   std::optional<Progress> bar;
   if (!what.empty()) bar.emplace(what, size, "images");
-  // A thread reads the next block from the disk while the network works on this one.
-  const auto count_at = [size](int64_t first) { return std::min(kBlock, size - first); };
+  // A thread reads the next block from the disk while the network works on this one. Nothing is done while
+  // the first one is read, so it is short, and every other one is as long as all before it.
+  static constexpr int64_t kFirst = 2000;
+  const auto count_at = [size](int64_t first) {
+    return std::min(std::clamp(first, kFirst, kBlock), size - first);
+  };
   const auto read_ahead = [&](int64_t first) {
     return std::async(std::launch::async, [&, first] { images.read_ahead(&crops[first], count_at(first)); });
   };
   std::future<void> ahead;
   if (size > 0) ahead = read_ahead(0);
-  for (int64_t first = 0; first < size; first += kBlock) {
+  for (int64_t first = 0, next; first < size; first = next) {
+    const int64_t count = count_at(first);
+    next = first + count;
     ahead.get();
-    if (first + kBlock < size) ahead = read_ahead(first + kBlock);
-    visit(first, block(images, &crops[first], count_at(first), augmentation, scale));
-    images.let_go(&crops[first], count_at(first));
-    if (bar) bar->advance(count_at(first));
+    if (next < size) ahead = read_ahead(next);
+    visit(first, block(images, &crops[first], count, augmentation, scale));
+    images.let_go(&crops[first], count);
+    if (bar) bar->advance(count);
   }
 }
 
