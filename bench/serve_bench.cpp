@@ -30,16 +30,15 @@ namespace poem::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int64_t kSide = 64;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // Seconds per image of the bare network.
-double forward_seconds(Network& network, int64_t batch, int repeats) {
+double forward_seconds(Network& network, int64_t side, int64_t batch, int repeats) {
   const at::NoGradGuard no_grad;
-  const at::Tensor images = random_bytes({batch, 3, kSide, kSide}, 1);
+  const at::Tensor images = random_bytes({batch, 3, side, side}, 1);
   std::vector<double> times;
   for (int i = 0; i <= repeats; ++i) {
     const auto start = Clock::now();
@@ -69,16 +68,16 @@ double seconds_by_wrk(const TemporaryFolder& folder, const std::string& photo, i
 
 // The 99th percentile of the seconds from the time at which a task was due to its end. Tasks are due at equal
 // intervals, whether earlier ones have ended or not; each thread makes itself one that it repeats.
-double slowest_percent(double interval, const std::function<std::function<void()>()>& make_task) {
-  constexpr int kThreads = 8, kTasks = 4000;
-  std::vector<double> times(kTasks);
+double slowest_percent(int tasks, double interval, const std::function<std::function<void()>()>& make_task) {
+  constexpr int kThreads = 8;
+  std::vector<double> times(static_cast<size_t>(tasks));
   const auto start = Clock::now() + std::chrono::milliseconds(500);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
       const std::function<void()> task = make_task();
       task();  // the first one connects or warms up
-      for (int i = t; i < kTasks; i += kThreads) {
+      for (int i = t; i < tasks; i += kThreads) {
         const auto due =
             start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(i * interval));
         std::this_thread::sleep_until(due);
@@ -87,8 +86,9 @@ double slowest_percent(double interval, const std::function<std::function<void()
       }
     });
   for (std::thread& thread : threads) thread.join();
-  std::nth_element(times.begin(), times.begin() + kTasks * 99 / 100, times.end());
-  return times[kTasks * 99 / 100];
+  const auto place = times.begin() + tasks * 99 / 100;
+  std::nth_element(times.begin(), place, times.end());
+  return *place;
 }
 
 // A connection that sends the same request again and again, as wrk does. A whole HTTP client would take a
@@ -129,47 +129,66 @@ std::function<void()> request_task(const std::string& photo, int port) {
   return [requester = std::make_shared<Requester>(photo, port)] { (*requester)(); };
 }
 
-std::function<void()> forward_task(Network& network) {
+std::function<void()> forward_task(Network& network, int64_t side) {
   use_threads_here(1);
-  return [&network, image = random_bytes({1, 3, kSide, kSide}, 1)] {
+  return [&network, image = random_bytes({1, 3, side, side}, 1)] {
     const at::NoGradGuard no_grad;
     keep(network.logits(network.features(image)));
   };
 }
 
-}  // namespace
+// A network, and how long to look at it.
+struct Case {
+  std::string network;
+  Detector detector;
+  int rounds, tasks;
+};
 
-POEM_BENCH(serve) {
+void time_service(const Case& c, const std::string& photo) {
   const TemporaryFolder folder;
-  const Detector detector = photo_detector(kSide);
-  detector.save(folder / "detector.safetensors");
-  const std::string photo = encode_jpeg(draw_photo(kSide, kSide, 1), false, kCamera);
+  c.detector.save(folder / "detector.safetensors");
+  Network& network = *c.detector.network;
   Service service(folder / "detector.safetensors", at::kCPU, {});
   ServerOptions options;
   options.port = 0;
-  set_up_service_memory(options.connections);
   Server server(service, options);
   server.start();
   const auto by_wrk = [&] { return seconds_by_wrk(folder, photo, server.port()); };
   by_wrk();  // warms up
   std::vector<double> request, bare_request, slowest, bare_slowest, bare_one;
   const int all_threads = at::get_num_threads();
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < c.rounds; ++round) {
     request.push_back(by_wrk());
-    bare_request.push_back(forward_seconds(*detector.network, 64, 20));
+    bare_request.push_back(forward_seconds(network, c.detector.size, 64, 20));
     const double interval = 2 * request.back();
-    slowest.push_back(slowest_percent(interval, [&] { return request_task(photo, server.port()); }));
-    bare_slowest.push_back(slowest_percent(interval, [&] { return forward_task(*detector.network); }));
-    const double on_all_threads = forward_seconds(*detector.network, 1, 100);
+    slowest.push_back(slowest_percent(c.tasks, interval, [&] { return request_task(photo, server.port()); }));
+    bare_slowest.push_back(
+        slowest_percent(c.tasks, interval, [&] { return forward_task(network, c.detector.size); }));
+    const double on_all_threads = forward_seconds(network, c.detector.size, 1, 100);
     use_threads_here(1);  // which may be faster
-    bare_one.push_back(std::min(on_all_threads, forward_seconds(*detector.network, 1, 100)));
+    bare_one.push_back(std::min(on_all_threads, forward_seconds(network, c.detector.size, 1, 100)));
     use_threads_here(all_threads);
   }
-  hold("serving JPEGs of 64×64 to 32 connections / bare forward of 64", median(request), median(bare_request),
-       1 / 0.7);
-  hold("99th percentile of a request at half load / bare forward of 1", median(slowest), median(bare_one), 3);
+  hold(c.network + ": a JPEG of 64×64, 32 connections / bare forward of 64", median(request),
+       median(bare_request), 1 / 0.7);
+  hold(c.network + ": 99th percentile at half load / bare forward of 1", median(slowest), median(bare_one),
+       3);
   fmt::print("  it would be {:.2f} ms if requests were bare forwards of 1\n", 1e3 * median(bare_slowest));
   server.stop();
+}
+
+}  // namespace
+
+POEM_BENCH(serve) {
+  const std::string photo = encode_jpeg(draw_photo(64, 64, 1), false, kCamera);
+  set_up_service_memory(ServerOptions().connections);
+  NetworkSpec paper;  // DenseNet-BC-100-12
+  paper.classes = 10;
+  Detector deep{make_network(paper, 1), make_score("energy"), 0, std::vector<std::string>(10, "class"), 32};
+  for (size_t i = 0; i < deep.class_names.size(); ++i) deep.class_names[i] += std::to_string(i);
+  deep.network->train(false);
+  time_service({"smallest network", photo_detector(64), /*rounds=*/3, /*tasks=*/4000}, photo);
+  time_service({"paper's network", deep, /*rounds=*/3, /*tasks=*/1000}, photo);
 }
 
 }  // namespace poem::bench
