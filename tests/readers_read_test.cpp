@@ -7,6 +7,7 @@
 #include "encode_images.h"
 #include "expect_error.h"
 #include "log.h"
+#include "poem/reader.h"
 #include "readers/source.h"
 #include "temporary_folder.h"
 
@@ -274,6 +275,60 @@ TEST(ArchiveReader, OneBadImageIsNamedOrLeftOut) {
   write_file(path, content);
   expect_error([&] { read_images(path); }, {path + ":2.png", "option skip_bad"});
   EXPECT_TRUE(read_images(path, options).pixels.equal(at::stack({planes(1), planes(3)})));
+}
+
+// Changes a field of the second entry of a zip: in its own header and in the directory.
+void spoil(const std::string& path, size_t own, size_t listed, char value) {
+  std::string zip = read_file(path);
+  for (const auto& [mark, offset] : {std::pair(std::string("PK\3\4"), own), {"PK\1\2", listed}})
+    zip[zip.find(mark, zip.find(mark) + 4) + offset] = value;
+  write_file(path, zip);
+}
+
+// What is wrong with it is told, not that it is empty.
+TEST(ArchiveReader, TellsWhyAnEntryCannotBeUnpacked) {
+  struct Case {
+    size_t own, listed;  // places of the field in the two headers
+    char value;
+    std::string problem, remedy;
+  };
+  const std::vector<Case> cases = {
+      {6, 8, 9, "is encrypted", "save the archive without a password, or skip such images"},
+      {14, 16, 1, "cannot be unpacked: ZIP bad CRC", "download or pack it again, or skip such images"},
+      {8, 10, 77, "cannot be unpacked: Unsupported ZIP compression method", "download or pack it again"}};
+  TemporaryFolder folder;
+  const Log log;
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.problem);
+    const std::string path =
+        pack(folder / "a.zip", {{"1.png", png(1)}, {"2.png", png(2)}, {"3.png", png(3)}});
+    spoil(path, one.own, one.listed, one.value);
+    expect_error([&] { read_images(path); },
+                 {path + ":2.png: " + one.problem, one.remedy, "option skip_bad"});
+    ReadOptions options;
+    options.skip_bad = true;
+    std::vector<Error> bad;
+    options.on_bad = [&](const Error& error) { bad.push_back(error); };
+    const ImageSet set = read_images(path, options);
+    EXPECT_TRUE(set.pixels.equal(at::stack({planes(1), planes(3)})));
+    EXPECT_EQ(set.title(1), "3.png");
+    ASSERT_EQ(bad.size(), 1u);
+    EXPECT_EQ(bad[0].where(), path + ":2.png");
+    EXPECT_EQ(bad[0].problem().rfind(one.problem, 0), 0u) << bad[0].problem();
+    std::string told;
+    ReadOptions telling;
+    telling.on_image = [&](const std::string& name, const Error* error) {
+      told += name.substr(path.size()) + (error ? " " + error->problem().substr(0, one.problem.size()) : "") +
+              "; ";
+    };
+    visit_images(path, telling, [](const at::Tensor&) {});
+    EXPECT_EQ(told, ":1.png; :2.png " + one.problem + "; :3.png; ");
+  }
+  // A class that cannot be read is not an empty one.
+  const std::string path =
+      pack(folder / "b.zip", {{"1.png", png(1)}, {"1.cls", "a class with a name of some length"}});
+  spoil(path, 6, 8, 9);
+  expect_error([&] { read_images(path); }, {path + ":1.cls: is encrypted", "without a password"});
 }
 
 #endif

@@ -71,8 +71,13 @@ uint64_t add_entries(archive* file, const std::string& path, const std::string& 
     const int64_t consumed = archive_filter_bytes(file, -1) / kMega;
     bar.advance(consumed - std::exchange(shown, consumed));
     const std::string name = entry_name(entry);
-    if (is_image_entry(path, file, entry, files))
-      files.add(prefix + name, name, read_entry(path, name, file));
+    if (is_image_entry(path, file, entry, files)) {
+      try {
+        files.add(prefix + name, name, read_entry(path, file, entry));
+      } catch (const BadEntry& problem) {
+        files.add_bad(prefix + name, name, problem);
+      }
+    }
     end = skip_entry(path, name, file);
   }
   return end;

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "core/file.h"
-#include "poem/error.h"
 #include "readers/decode.h"
 #include "readers/passed_over.h"
 #include "readers/reader_tools.h"
@@ -25,10 +24,25 @@ Archive new_archive() {
   return file;
 }
 
-void fail_as_archive(const std::string& path, archive* file) {
+namespace {
+
+constexpr const char* kRemedy = "download or pack it again";
+
+std::string reason_of(archive* file) {
   const char* reason = archive_error_string(file);
-  throw Error(path, fmt::format("cannot be read as an archive: {}", reason ? reason : "unknown reason"),
-              "download or pack it again");
+  return reason ? reason : "unknown reason";
+}
+
+[[noreturn]] void fail_as_entry(const std::string& where, archive* file, archive_entry* entry) {
+  if (archive_entry_is_data_encrypted(entry))
+    throw BadEntry(where, "is encrypted", "save the archive without a password");
+  throw BadEntry(where, "cannot be unpacked: " + reason_of(file), kRemedy);
+}
+
+}  // namespace
+
+void fail_as_archive(const std::string& path, archive* file) {
+  throw Error(path, "cannot be read as an archive: " + reason_of(file), kRemedy);
 }
 
 archive_entry* next_entry(const std::string& path, archive* file) {
@@ -58,24 +72,24 @@ bool is_image_entry(const std::string& path, archive* file, archive_entry* entry
   if (link || type != AE_IFREG) return false;
   if (is_image_name(name.string())) return true;
   if (has_extension(name.string(), ".cls") && files.takes_classes())
-    files.add_class(path + ":" + name.string(), name.string(), read_entry(path, name.string(), file));
+    files.add_class(path + ":" + name.string(), name.string(), read_entry(path, file, entry));
   else
     files.pass_over(name.string());
   return false;
 }
 
-std::string read_entry(const std::string& path, const std::string& name, archive* file) {
+std::string read_entry(const std::string& path, archive* file, archive_entry* entry) {
+  const std::string where = path + ":" + entry_name(entry);
   std::string bytes;
   char block[1 << 16];
   for (;;) {
     const la_ssize_t got = archive_read_data(file, block, sizeof block);
     if (got == ARCHIVE_FATAL) fail_as_archive(path, file);
-    if (got < 0) return "";
+    if (got < 0) fail_as_entry(where, file, entry);
     if (got == 0) return bytes;
     bytes.append(block, static_cast<size_t>(got));
     if (bytes.size() > kMostImageBytes)
-      throw Error(path + ":" + name, "unpacks to more than 1 GiB, too much for an image",
-                  "remove it from the archive");
+      throw Error(where, "unpacks to more than 1 GiB, too much for an image", "remove it from the archive");
   }
 }
 

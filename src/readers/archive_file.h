@@ -3,8 +3,7 @@
 //   const Archive file = new_archive();
 //   archive_read_open_memory(file.get(), data, bytes);
 //   while (archive_entry* entry = next_entry("a.tar", file.get()))
-//     if (is_image_entry("a.tar", file.get(), entry, files)) use(read_entry("a.tar", entry_name(entry),
-//     file.get()));
+//     if (is_image_entry("a.tar", file.get(), entry, files)) use(read_entry("a.tar", file.get(), entry));
 #pragma once
 #include <archive.h>
 #include <archive_entry.h>
@@ -13,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "poem/error.h"
 #include "readers/image_files.h"
 
 namespace poem {
@@ -31,9 +31,12 @@ std::string entry_name(archive_entry* entry);  // its path in the archive, witho
 // and of classes (.cls).
 bool is_image_entry(const std::string& path, archive* file, archive_entry* entry, ImageFiles& files);
 
-// The content of the current entry. It is empty if only this entry is damaged (a wrong checksum), so that the
-// entry counts as one bad image.
-std::string read_entry(const std::string& path, const std::string& name, archive* file);
+// The content of the current entry. If only this entry cannot be unpacked (a password, a wrong checksum), it
+// is a BadEntry, so that the entry counts as one bad image.
+struct BadEntry : Error {
+  using Error::Error;
+};
+std::string read_entry(const std::string& path, archive* file, archive_entry* entry);
 
 // Goes to the end of the current entry and returns where in the file that is, if the file is not compressed.
 // An Error if the archive ends before.

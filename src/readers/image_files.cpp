@@ -21,8 +21,9 @@ namespace poem {
 namespace {
 
 constexpr size_t kBlock = 256;
-constexpr int kBlockPerThread = 4;                // where the next image may be far larger than those before
-constexpr size_t kBlockBytes = size_t{1} << 26;   // of pixels, or of files that wait to be decoded
+constexpr int kBlockPerThread = 4;               // where the next image may be far larger than those before
+constexpr size_t kBlockBytes = size_t{1} << 26;  // of pixels, or of files that wait to be decoded
+constexpr const char* kSkip = "skip such images with option skip_bad; in a config set data.skip_bad: true";
 constexpr size_t kSampleBytes = size_t{1} << 28;  // of files that wait for the class of their sample
 
 // A pipe may never end, and neither does /dev/zero.
@@ -118,7 +119,15 @@ void ImageFiles::add(std::string where, std::string name, std::optional<std::str
   }
   const Origin origin = origin_of(name);
   waiting_bytes_ += bytes ? bytes->size() : 0;
-  waiting_.push_back({std::move(where), std::move(name), origin, std::move(bytes)});
+  waiting_.push_back({std::move(where), std::move(name), origin, std::move(bytes), std::nullopt});
+}
+
+void ImageFiles::add_bad(const std::string& where, const std::string& name, const Error& problem) {
+  add(where, name, "");
+  const bool skipped = options_.skip_bad || options_.on_image;
+  waiting_.back().problem =
+      Error(where, problem.problem(),
+            skipped ? problem.remedy() : fmt::format("{}, or {}", problem.remedy(), kSkip));
 }
 
 void ImageFiles::check_size(const std::string& where, const at::Tensor& image) {
@@ -154,14 +163,13 @@ void ImageFiles::decode(size_t block) {
   std::vector<at::Tensor> images(count);
   std::vector<std::optional<Error>> problems(count);
   const std::string remedy =
-      options_.skip_bad || options_.on_image
-          ? ""
-          : "replace the file, or skip such images with option skip_bad; in a config set data.skip_bad: true";
+      options_.skip_bad || options_.on_image ? "" : fmt::format("replace the file, or {}", kSkip);
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Item& item = waiting_[i];
       try {
         images[i] = name_if_out_of_memory(item.where, remedy, [&] {
+          if (item.problem) throw *item.problem;
           const std::string bytes = item.bytes ? *std::move(item.bytes) : read_regular_file(item.where);
           return decode_image(item.where, bytes, options_.size, remedy, options_.repeat_small);
         });

@@ -32,6 +32,8 @@ class ImageFiles {
   // `where` names the image in messages and, without `bytes`, is the file to read. `name` is its path below
   // the source.
   void add(std::string where, std::string name, std::optional<std::string> bytes = {});
+  // An image whose bytes cannot be had.
+  void add_bad(const std::string& where, const std::string& name, const Error& problem);
 
   // The class of a sample of WebDataset: the text of KEY.cls beside KEY.png, which lie next to each other.
   // Such classes count instead of folders. `where` names the file in messages. A class must not come after
@@ -63,6 +65,7 @@ class ImageFiles {
     std::string where, name;
     Origin origin;
     std::optional<std::string> bytes;
+    std::optional<Error> problem;
   };
   Origin origin_of(const std::string& name);  // of the next image
   void enter_sample(const std::string& name);

@@ -46,9 +46,10 @@ class TarIndex {
   at::Tensor decode(int64_t image, const ReadOptions& options, const std::vector<int64_t>& shape) const {
     const Tar& tar = tars_[tar_of(image)];
     const Archive file = open(tar, offsets_[static_cast<size_t>(image)]);
-    const std::string name = entry_name(next_entry(tar.path, file.get())), where = tar.path + ":" + name;
+    archive_entry* const entry = next_entry(tar.path, file.get());
+    const std::string where = tar.path + ":" + entry_name(entry);
     const at::Tensor pixels = decode_image(
-        where, read_entry(tar.path, name, file.get()), options.size,
+        where, read_entry(tar.path, file.get(), entry), options.size,
         "replace the file, or in a config set data.skip_bad: true, which reads all images at the start",
         options.repeat_small);
     if (!shape.empty() && pixels.sizes() != shape)
