@@ -21,17 +21,31 @@ namespace poem {
 //   names.add("cat/1.png");
 //   names[0];                 // "cat/1.png", valid until the next add()
 //   names.select({0, 0});     // a copy: the names of images 0 and 0
+//
+// Images without names are told by their number in their source. They keep it in a part of the source:
+//
+//   ImageNames().select({4, 9}).title(1);  // "9"
 class ImageNames {
  public:
   void add(std::string_view name);
   std::string_view operator[](int64_t image) const;
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
-  bool empty() const { return ends_.empty(); }
-  ImageNames select(const std::vector<int64_t>& images) const;  // empty if there are no names
+  bool empty() const { return ends_.empty(); }  // the images have no names
+  std::string title(int64_t image) const;       // the name or, without names, the number
+
+  // Those of a part: of these images in this order; of all but these (ascending, without repeats).
+  ImageNames select(const std::vector<int64_t>& images) const;
+  void leave_out(const std::vector<int64_t>& images);
 
  private:
+  int64_t number(int64_t image) const;
+
   std::string text_;
   std::vector<size_t> ends_;  // where each name ends in text_; it begins where the previous one ends
+  // Without names. A whole source has neither of these, and a huge one that lacks a few images only the
+  // second.
+  std::vector<int64_t> numbers_;   // in the source, of images that were selected
+  std::vector<int64_t> left_out_;  // ascending: numbers of images of the source that are not in the set
 };
 
 struct ImageSet {
@@ -42,7 +56,8 @@ struct ImageSet {
   at::Tensor labels;  // int64 N, each in 0 … class_names.size()−1; undefined if the source has none
   std::vector<std::string> class_names;
   std::vector<int64_t> left_out = {};  // ascending: rows of `pixels` that do not belong to the set
-  ImageNames names = {};  // one path per image, relative to the source; empty if the images have no names
+  // One path per image, relative to the source; or the numbers of images that have no names.
+  ImageNames names = {};
   // An image of which each pixel is repeated 2×2 is a smaller file: only the Gaussian filter acts on it.
   bool may_repeat = false;
 
@@ -51,8 +66,9 @@ struct ImageSet {
   int64_t height() const { return pixels.size(2); }
   int64_t width() const { return pixels.size(3); }
   bool labelled() const { return labels.defined(); }
-  int64_t row(int64_t image) const;        // of `pixels`
-  std::string title(int64_t image) const;  // the image's name, or its index if the images have no names
+  int64_t row(int64_t image) const;  // of `pixels`
+  // The image's name or, if the images have no names, its number in the source.
+  std::string title(int64_t image) const { return names.title(image); }
 };
 
 // Where pixels are while a GPU trains on them. kAuto: all in the GPU's memory if they fit. Otherwise, and

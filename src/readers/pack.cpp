@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "core/lock.h"
 #include "poem/error.h"
 #include "poem/read.h"
 #include "readers/image_list.h"
@@ -26,7 +25,7 @@ namespace fs = std::filesystem;
 using Visit = std::function<Labels(const Sink& sink)>;
 
 struct Input {
-  std::string name;
+  std::string name, place;  // as written, and without the part that is taken of it
   Visit visit;
 };
 
@@ -39,15 +38,17 @@ int64_t write(const Input& input, Writer& writer) {
   }));
 }
 
-// Either all images of a packed file have names or none. An image without a name is called by its number.
-void match_names(Labels& labels, int64_t count, const std::string& source, const std::string& path,
-                 bool named) {
-  if (named && labels.names.empty())
-    for (int64_t i = 0; i < count; ++i) labels.names.add(fmt::format("{}:{}", source, i));
-  if (named || labels.names.empty()) return;
-  spdlog::warn("{}: the names of its images are left out, because the images of {} have no names", source,
-               path);
-  labels.names = {};
+// Either all images of a packed file have names or none. An image without a name is called by its number in
+// its source.
+void match_names(Labels& labels, int64_t count, const Input& input, const std::string& path, bool named) {
+  if (named == !labels.names.empty()) return;
+  ImageNames names;
+  if (named)
+    for (int64_t i = 0; i < count; ++i) names.add(fmt::format("{}:{}", input.place, labels.names.title(i)));
+  else
+    spdlog::warn("{}: the names of its images are left out, because the images of {} have no names",
+                 input.name, path);
+  labels.names = std::move(names);
 }
 
 // The same input, whose images must fit to those of a packed file.
@@ -72,10 +73,10 @@ Input fitting(const Input& input, const std::string& path) {
                               old.labelled ? "some" : "none"),
                   old.labelled ? "put the images into sub-folders, whose names become their classes"
                                : "append images that are not sorted into sub-folders");
-    match_names(labels, count, input.name, path, old.named);
+    match_names(labels, count, input, path, old.named);
     return labels;
   };
-  return {input.name, visit};
+  return {input.name, input.place, visit};
 }
 
 // Packed files that are packed again would get correct checksums of damaged images.
@@ -89,7 +90,7 @@ void refuse_damaged_source(const std::string& source, const ReadOptions& options
 // A file cannot grow in place without a moment at which it is damaged. So the new images go into a second
 // file, and both become one that replaces the first.
 int64_t append_to_file(const Input& input, const std::string& path) {
-  const Lock lock(path);  // of another process that appends
+  PackedWriter both(path);  // first: from now on no other process replaces what is there or adds to it
   refuse_damage(path);
   const std::string more = path + ".more";
   struct Remove {
@@ -102,7 +103,6 @@ int64_t append_to_file(const Input& input, const std::string& path) {
   PackedWriter second(more);
   const int64_t count = write(input, second);
   const ImageSet all = map_packed({path, more});
-  PackedWriter both(path);
   visit_in_blocks(all, [&](const at::Tensor& pixels) { both.add(pixels); });
   both.finish({all.labels, all.class_names, all.names});
   return count;
@@ -135,7 +135,7 @@ int64_t pack_images(const std::string& source, const std::string& out, const Rea
     refuse_damaged_source(source, options);
     return visit_images(source, options, sink);
   };
-  return pack({source, visit}, out, packing);
+  return pack({source, parse_source(source, options.folder).place, visit}, out, packing);
 }
 
 int64_t pack_stream(std::istream& stream, const std::string& out, const ReadOptions& options,
@@ -145,7 +145,7 @@ int64_t pack_stream(std::istream& stream, const std::string& out, const ReadOpti
   start.resize(static_cast<size_t>(stream.gcount()));
   if (!is_tar(start)) throw Error("standard input", "is not a tar of images", "write one: tar -c FOLDER | …");
   const auto visit = [&](const Sink& sink) { return visit_tar(stream, std::move(start), options, sink); };
-  return pack({"standard input", visit}, out, packing);
+  return pack({"standard input", "standard input", visit}, out, packing);
 }
 
 }  // namespace poem

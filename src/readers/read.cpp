@@ -173,13 +173,23 @@ void check_labelled(const Source& source, const ReadOptions& options, const at::
 }
 
 // Visits only the images that the source selects, if the reader knows them before it decodes any; otherwise
-// all.
-Labels visit(const Source& source, const Reader& reader, const ReadOptions& options, const Sink& sink) {
+// all. `numbers` gets those of the images that were selected, before the sink gets the first.
+Labels visit(const Source& source, const Reader& reader, const ReadOptions& options, const Sink& sink,
+             ImageNames& numbers) {
   if (source.whole() || !reader.visit_part) return reader.visit(source.place, options, sink);
   const Choose choose = [&](int64_t count, const Labels& labels) {
-    return choose_rows(source, count, labels);
+    const std::vector<int64_t> rows = choose_rows(source, count, labels);
+    numbers = numbers.select(rows);
+    return rows;
   };
-  return reader.visit_part(source.place, options, choose, sink);
+  Labels labels = reader.visit_part(source.place, options, choose, sink);
+  if (labels.names.empty()) labels.names = numbers;
+  return labels;
+}
+
+Labels visit(const Source& source, const Reader& reader, const ReadOptions& options, const Sink& sink) {
+  ImageNames numbers;
+  return visit(source, reader, options, sink, numbers);
 }
 
 // Refuses a file without labels, or one too large for the memory, before it is read.
@@ -313,7 +323,7 @@ bool has_image_files(const std::string& text, const ReadOptions& options) {
 Labels visit_images(const std::string& text, const ReadOptions& options, const Sink& sink) {
   check_options(text, options);
   const Source source = parse_source(text, options.folder);
-  ImageSet set;  // if the images are drawn, mapped or selected, not streamed
+  ImageNames names;  // of images that are not files
   int64_t count = 0, told = 0;
   ReadOptions telling = options;
   if (options.on_image) {
@@ -324,23 +334,22 @@ Labels visit_images(const std::string& text, const ReadOptions& options, const S
   }
   const auto pass_on = [&](const at::Tensor& pixels) {
     count += pixels.size(0);
-    for (; options.on_image && told < count; ++told) {  // images that are not files
-      const std::string title = set.pixels.defined() ? set.title(told) : std::to_string(told);
-      options.on_image(source.place + ":" + title, nullptr);
-    }
+    for (; options.on_image && told < count; ++told)  // files are told by their reader
+      options.on_image(source.place + ":" + names.title(told), nullptr);
     sink(pixels);
   };
   const Sink fitted = options.any_size ? Sink(pass_on) : Fitting(text, options.size, pass_on);
   const Reader* reader = is_drawn(source.place) ? nullptr : &find_reader(source.place, options);
   if (reader && reader->visit && (source.whole() || reader->visit_part)) {
-    Labels labels = visit(source, *reader, telling, fitted);
+    Labels labels = visit(source, *reader, telling, fitted, names);
     if (!options.on_image) check_not_empty(text, count);
     return labels;
   }
   telling.on_image = {};  // pass_on() tells of the images that are selected
-  set = open(source, telling);
+  const ImageSet set = open(source, telling);
+  names = set.names;
   visit_in_blocks(set, set.pixels.scalar_type() == at::kByte ? fitted : pass_on);
-  return {set.labels, set.class_names, set.names};
+  return {set.labels, set.class_names, std::move(names)};
 }
 
 }  // namespace poem

@@ -47,10 +47,6 @@ void add_marks(Survey& survey, const at::Tensor& pixels) {
 
 }  // namespace
 
-std::string Survey::title(int64_t image) const {
-  return labels.names.empty() ? std::to_string(image) : std::string(labels.names[image]);
-}
-
 std::string Survey::class_name(int64_t image) const {
   if (!labels.labels.defined()) return "";
   return labels.class_names[static_cast<size_t>(labels.labels.data_ptr<int64_t>()[image])];

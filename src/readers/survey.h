@@ -32,7 +32,7 @@ struct Survey {
   std::vector<Fingerprint> marks;  // one per image that could be read
 
   int64_t count() const { return static_cast<int64_t>(marks.size()); }
-  std::string title(int64_t image) const;       // its name, or its index if the images have no names
+  std::string title(int64_t image) const { return labels.names.title(image); }
   std::string class_name(int64_t image) const;  // empty if there are no labels
 };
 

@@ -50,10 +50,39 @@ cp all/grey.png mixed/sub/a.png # not a class: images may lie anywhere
 cp all/plain.png upload         # no extension: the content decides
 tar --sort=name -cf mixed.tar mixed
 npy array.npy '|u1' '1, 3, 1, 2' '\x00\x10\x20\x30\x40\x50'
-expect_ok predict run upload mixed mixed.tar array.npy 'world:test#count=1' all/plain.png
+expect_ok predict run upload mixed mixed.tar array.npy world:test:1 all/plain.png
 expect_same "$(tail -n +2 "$logs/out" | cut -d , -f 1 | paste -sd ' ')" \
-  "upload mixed/b.png mixed/sub/a.png mixed.tar:mixed/b.png mixed.tar:mixed/sub/a.png array.npy:0 world:test:0 all/plain.png"
+  "upload mixed/b.png mixed/sub/a.png mixed.tar:mixed/b.png mixed.tar:mixed/sub/a.png array.npy:0 world:test:1:0 all/plain.png"
 for name in upload mixed/b.png mixed/sub/a.png mixed.tar:mixed/sub/a.png; do expect_same "$(said $name)" "$plain"; done
+
+# An image without a name has the number of the whole source, whatever part of it is asked for.
+expect_ok predict run world:test:20
+cp "$logs/out" whole.csv
+printf '1 2 5' >left-out.txt
+for part in '#count=3' '#count=3#seed=1' '#exclude=left-out.txt'; do
+  expect_ok predict run "world:test:20$part"
+  python3 - whole.csv "$logs/out" <<'PYTHON' || fail "$part: $(cat "$logs/out")"
+import csv, sys
+whole, part = ({row["path"]: float(row["score"]) for row in csv.DictReader(open(path))} for path in sys.argv[1:])
+assert len(whole) == 20 and len(part) in (3, 17) and "world:test:20:0" in whole
+assert all(abs(whole[path] - score) < 1e-4 for path, score in part.items())
+PYTHON
+done
+
+# What is wrong with an entry of an archive is in its row: of a, its password; b is as it should be.
+python3 - <<'PYTHON'
+import zipfile
+with zipfile.ZipFile("locked.zip", "w") as archive:
+    archive.write("all/plain.png", "a.png")
+    archive.write("all/plain.png", "b.png")
+data = bytearray(open("locked.zip", "rb").read())
+data[data.find(b"PK\3\4") + 6] |= 1
+data[data.find(b"PK\1\2") + 8] |= 1
+open("locked.zip", "wb").write(data)
+PYTHON
+expect_incomplete predict run locked.zip
+expect_words "$logs/out" "locked.zip:a.png,,,,,,,is encrypted"
+expect_same "$(said locked.zip:b.png)" "$plain"
 
 # Standard input: a list, with what cannot be read in its place; a list with zero bytes; a tar.
 printf 'all/plain.png\nmissing.png\n\nmixed\nnothing#here\n' >list
