@@ -1,16 +1,35 @@
 #include "core/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <thread>
+#include <vector>
 
+#include "core/lock.h"
 #include "core/mapped_file.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
+
+namespace {
+std::atomic<bool> no_locks{false};
+}
+
+// As the system's, but if asked like that of a file system without locks.
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (!no_locks) return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
+  errno = ENOLCK;
+  return -1;
+}
 
 namespace poem {
 namespace {
@@ -99,6 +118,88 @@ TEST(AtomicFile, NamesWhatCannotBeWritten) {
   expect_error([&] { write_file(folder / "file/a", "x"); }, {"file/a", "Not a directory"});
   expect_error([&] { write_file(folder.path(), "x"); }, {folder.path(), "is a folder"});
   expect_error([&] { write_file(folder / std::string(300, 'x'), "x"); }, {"File name too long"});
+}
+
+TEST(AtomicFile, HasOneWriterAtATime) {
+  TemporaryFolder folder;
+  const std::string path = folder / "a";
+  {
+    AtomicFile first(path);
+    first.write("the first");
+    const auto second = [&] { AtomicFile file(path, /*patience=*/0); };
+    expect_error(second, {path, "is being written by another process", "wait until it ends"});
+    { AtomicFile other(folder / "b", 0); }  // keeps nobody out
+    first.write(" is whole");
+    first.commit();
+    second();  // and leaves nothing
+  }
+  EXPECT_EQ(read_file(path), "the first is whole");
+  EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+TEST(AtomicFile, WhatAKillLeftIsReplaced) {
+  TemporaryFolder folder;
+  folder.put("a.tmp", "the beginning of something long");
+  AtomicFile file(folder / "a", 0);
+  file.write("x");
+  file.commit();
+  EXPECT_EQ(read_file(folder / "a"), "x");
+  EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+TEST(AtomicFile, AShortWriteWaitsForTheOneBefore) {
+  TemporaryFolder folder;
+  std::optional<AtomicFile> first(std::in_place, folder / "a");
+  first->write("first");
+  std::thread second([&] { write_file(folder / "a", "second"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  first->commit();
+  first.reset();
+  second.join();
+  EXPECT_EQ(read_file(folder / "a"), "second");
+  EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+// A lock on a file whose writer has just renamed or removed it keeps nobody out.
+TEST(AtomicFile, IsWholeWhoeverWritesIt) {
+  TemporaryFolder folder;
+  const std::string path = folder / "a";
+  std::atomic<int> written = 0, torn = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 60; ++i) {
+        try {
+          AtomicFile file(path, 0);
+          const std::string text(1000 + 100 * t, static_cast<char>('a' + t));
+          file.write(text.substr(0, 500));
+          file.write(text.substr(500));
+          if (i % 3 == 0) continue;  // leaves it
+          file.commit();
+          ++written;
+          const std::string found = read_file(path);
+          torn += found.size() != 1000 + 100 * static_cast<size_t>(found[0] - 'a') ||
+                  found.find_first_not_of(found[0]) != found.npos;
+        } catch (const Error& error) {
+          torn += std::string(error.what()).find("is being written") == std::string::npos;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(written, 0);
+  EXPECT_EQ(torn, 0);
+  EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+TEST(AtomicFile, NeedsNoLocks) {
+  TemporaryFolder folder;
+  folder.put("a.tmp", "left by a kill");
+  no_locks = true;
+  write_file(folder / "a", "x");
+  no_locks = false;
+  EXPECT_EQ(read_file(folder / "a"), "x");
 }
 
 TEST(WriteFile, ReplacesTheWholeContent) {
@@ -209,6 +310,21 @@ TEST(OutputFolder, IsFilledOrNotThere) {
   EXPECT_EQ(entries(folder / "out"), 1u);
   expect_error([&] { fill("", true); }, {"is full"});
   EXPECT_EQ(entries(folder / "out"), 0u);
+}
+
+TEST(OutputFolder, IsFilledByOneProcessAtATime) {
+  TemporaryFolder folder;
+  const auto fill = [&](const std::function<void()>& write) {
+    fill_output_folder(folder / "out", true, "mark", write);
+  };
+  fill([&] {
+    write_file(folder / "out/mark", "first");
+    expect_error([&] { fill([] {}); }, {"out", "in use by another process"});
+    EXPECT_EQ(read_file(folder / "out/mark"), "first");
+  });
+  EXPECT_EQ(entries(folder / "out"), 1u);
+  fill([&] { write_file(folder / "out/mark", "second"); });
+  EXPECT_EQ(read_file(folder / "out/mark"), "second");
 }
 
 }  // namespace

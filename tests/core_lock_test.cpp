@@ -60,17 +60,11 @@ TEST(Lock, StaysWhileAFolderIsEmptied) {
   expect_error([&] { Lock(folder / "."); }, {"in use by another process"});
 }
 
-TEST(Lock, OfAFileLeavesItAsItIs) {
+TEST(Lock, IsOneOnTheFileOfToday) {
   TemporaryFolder folder;
-  folder.put("a", "text");
-  {
-    const Lock lock(folder / "a");
-    expect_error([&] { Lock(folder / "a"); }, {"/a", "in use by another process"});
-    folder.put("b", "another");
-    fs::rename(folder / "b", folder / "a");  // what is locked is the file that was there
-    { const Lock other(folder / "a"); }
-  }
-  EXPECT_EQ(read_file(folder / "a"), "another");
+  const Lock lock(folder / ".");
+  fs::rename(folder / ".lock", folder / "old");  // what is locked is the file that was there
+  { const Lock other(folder / "."); }
   expect_error([&] { Lock(folder / "c"); }, {"/c", "cannot be locked", "No such file"});
 }
 
@@ -100,11 +94,12 @@ TEST(Lock, HasOneHolderAtATime) {
 
 TEST(Lock, GivesUpWhereAFileIsNeverTheSame) {
   TemporaryFolder folder;
-  folder.put("a", "text");
   numbers_differ = true;
-  expect_error([&] { Lock(folder / "a"); }, {"/a", "in use by another process"});
+  expect_error([&] { Lock(folder / "."); }, {"in use by another process"});
+  write_file(folder / "a", "written all the same");
   numbers_differ = false;
-  { const Lock lock(folder / "a"); }
+  EXPECT_EQ(read_file(folder / "a"), "written all the same");
+  { const Lock lock(folder / "."); }
 }
 
 }  // namespace

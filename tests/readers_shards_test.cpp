@@ -15,6 +15,8 @@
 #include "images/device_images.h"
 #include "images/pool.h"
 #include "poem/read.h"
+#include "poem/reader.h"
+#include "readers/reader_tools.h"
 #include "temporary_folder.h"
 
 namespace poem {
@@ -249,17 +251,41 @@ TEST_F(Shards, AreWrittenByOneProcessAtATime) {
   EXPECT_EQ(files("set").size(), 4u);
 }
 
-TEST_F(Shards, OneFileIsAppendedToByOneProcessAtATime) {
+TEST_F(Shards, OneFileIsWrittenByOneProcessAtATime) {
   const at::Tensor pixels = random_bytes({9, 3, 32, 32}, 1);
   const std::string path = pack("a.poem", pixels, {}, {});
   {
-    const Lock other(path);
-    expect_error([&] { pack("a.poem", pixels, {}, append); }, {"a.poem", "in use by another process"});
+    const PackedWriter other(path);  // appends to it, or replaces it
+    for (const PackOptions& packing : {append, PackOptions{}})
+      expect_error([&] { pack("a.poem", pixels, {}, packing); },
+                   {"a.poem", "is being written by another process"});
     EXPECT_TRUE(read_images(path).pixels.equal(pixels));  // readers need no lock
-    EXPECT_EQ(files(""), (std::vector<std::string>{"a.poem", "source.npz"}));
+    EXPECT_EQ(files(""), (std::vector<std::string>{"a.poem", "a.poem.tmp", "source.npz"}));
   }
   pack("a.poem", pixels, {}, append);
   EXPECT_EQ(read_images(path).size(), 18);
+  EXPECT_EQ(files(""), (std::vector<std::string>{"a.poem", "source.npz"}));
+}
+
+// While images are added, nobody replaces the file: their result would be lost.
+TEST_F(Shards, AppendingKeepsOthersOutFromTheFirst) {
+  const at::Tensor pixels = random_bytes({9, 3, 32, 32}, 1);
+  const std::string path = pack("a.poem", pixels, {}, {});
+  static const bool once = [] {
+    const auto accepts = [](const std::string& place) { return has_extension(place, ".busy"); };
+    const auto visit = [](const std::string& place, const ReadOptions&, const Sink& sink) -> Labels {
+      const std::string out = place.substr(0, place.rfind('/')) + "/a.poem";
+      expect_error([&] { pack_images("world:train:3", out, {}); }, {out, "is being written"});
+      sink(at::zeros({2, 3, 32, 32}, at::kByte));
+      return {};
+    };
+    register_reader({"whose reader packs (.busy)", accepts, visit});
+    return true;
+  }();
+  ASSERT_TRUE(once);
+  folder.put("b.busy", "");
+  pack_images(folder / "b.busy", path, {}, append);
+  EXPECT_EQ(read_images(path).size(), 11);
 }
 
 TEST_F(Shards, AreMissed) {

@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <thread>
 
 #include "core/lock.h"
 #include "poem/error.h"
@@ -133,15 +137,44 @@ void InputFile::read_at(uint64_t offset, void* to, size_t bytes) const {
   }
 }
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".tmp") {
+AtomicFile::AtomicFile(const std::string& path, double patience) : path_(path), temporary_(path + ".tmp") {
+  using Clock = std::chrono::steady_clock;
   std::error_code ignored;  // open() will fail for the same reason and report it
   if (fs::is_directory(path, ignored)) throw Error(path, "is a folder", "name a file");
-  open(O_CREAT | O_TRUNC);
+  const auto end = Clock::now() + std::chrono::duration<double>(patience);
+  while (!lock()) {
+    if (Clock::now() >= end)
+      throw Error(path, "is being written by another process", "wait until it ends, or choose another name");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  // Only now: before, another one might have been writing. A device cannot be cut.
+  if (::ftruncate(descriptor_, 0) != 0 && errno != EINVAL) {
+    pause();
+    fail("create");
+  }
 }
 
+// The file is removed while it is locked: later the name may be another writer's.
 AtomicFile::~AtomicFile() {
-  pause();
   if (!committed_) ::unlink(temporary_.c_str());
+  pause();
+}
+
+// A lock counts if the file still has its name, which the writer before may have taken from it.
+bool AtomicFile::lock() {
+  constexpr int kAttempts = 100;  // where stat and fstat number files differently, all of them fail
+  for (int attempt = 1;; ++attempt) {
+    open(O_CREAT);
+    int code;
+    while ((code = ::flock(descriptor_, LOCK_EX | LOCK_NB)) != 0 && errno == EINTR) {
+    }
+    if (code != 0 && errno == EWOULDBLOCK) {
+      pause();
+      return false;
+    }
+    if (code != 0 || attempt == kAttempts || is_still(temporary_, descriptor_)) return true;
+    pause();
+  }
 }
 
 void AtomicFile::open(int flags) {
@@ -227,12 +260,16 @@ void fill_output_folder(const std::string& path, bool force, const std::string& 
   check_output_folder(path, force, mark);
   const bool existed = fs::exists(path);
   make_output_folder(path);
+  std::optional<Lock> lock(path);
+  check_output_folder(path, force, mark);  // again: another process may have filled it meanwhile
   empty_folder(path);
   try {
     write();
   } catch (...) {
     empty_folder(path);
-    if (!existed) fs::remove(path);
+    lock.reset();
+    std::error_code ignored;  // another process may have come
+    if (!existed) fs::remove(path, ignored);
     throw;
   }
 }

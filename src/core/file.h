@@ -58,10 +58,14 @@ class FileStream : public ByteStream {
 };
 
 // A file that appears under its name only when complete: bytes go to PATH.tmp, commit() syncs it, renames it
-// and syncs its folder. Without commit() the destructor removes the temporary file.
+// and syncs its folder. Without commit() the destructor removes the temporary file. A lock on it keeps other
+// writers out, unless the file system has none; what a kill leaves is not locked and is replaced.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::string& path);
+  static constexpr double kPatience = 10;  // seconds, far more than it takes to write a file from memory
+
+  // If the file is being written already, waits for so many seconds. Then it is an Error.
+  explicit AtomicFile(const std::string& path, double patience = kPatience);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -70,12 +74,15 @@ class AtomicFile {
   void write(std::string_view text) { write(text.data(), text.size()); }
   void write_at(uint64_t offset, const void* data, size_t bytes);  // overwrites what is there already
   uint64_t size() const { return size_; }
-  void pause();  // closes the file until the next write: a process may have few files open at a time
+  // Closes the file until the next write: a process may have few files open at a time. It is not locked then,
+  // so something else must keep other writers out.
+  void pause();
   void commit();
 
  private:
   [[noreturn]] void fail(const char* action) const;
   void open(int flags);
+  bool lock();  // false: another one has it
   std::string path_, temporary_;
   bool committed_ = false;
   int descriptor_ = -1;
@@ -92,7 +99,7 @@ void make_output_folder(const std::string& path);  // parents too
 void empty_folder(const std::string& path);        // removes everything in it but a lock (core/lock.h)
 
 // Makes the folder (or empties it, if `force` and `mark` allow that) and calls `write`, which fills it. If
-// `write` throws, nothing stays behind.
+// `write` throws, nothing stays behind. Another process that fills it at the same time is an Error.
 void fill_output_folder(const std::string& path, bool force, const std::string& mark,
                         const std::function<void()>& write);
 

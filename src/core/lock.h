@@ -1,10 +1,10 @@
-// Keeps a second process out of a folder or a file, also one of another machine if a shared file system
-// passes locks on. The system frees the lock however this process ends.
+// Keeps a second process out of a folder, also one of another machine if a shared file system passes locks
+// on. The system frees the lock however this process ends.
 //
 //   const Lock lock("runs/demo");  // an Error if another process holds it
 //
-// What is locked in a folder is a file there, since file systems of a network lock no folders. It is removed
-// in the end, and stays after a kill.
+// What is locked is a file there, since file systems of a network lock no folders. It is removed in the end,
+// and stays after a kill. An AtomicFile (core/file.h) locks itself.
 #pragma once
 #include <string>
 
@@ -12,19 +12,22 @@ namespace poem {
 
 class Lock {
  public:
-  static constexpr const char* kFile = ".lock";  // in a folder
+  static constexpr const char* kFile = ".lock";
 
-  explicit Lock(const std::string& path);
+  explicit Lock(const std::string& folder);
   ~Lock();
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
  private:
-  bool lock(const std::string& path);
+  bool lock(const std::string& folder);
 
   std::string file_;
-  bool ours_;  // to be removed
   int descriptor_;
 };
+
+// Whether the file that is open is the one of this name. Who has just locked it asks, because the holder
+// before may have renamed or removed it: then the lock is one on the old file.
+bool is_still(const std::string& path, int descriptor);
 
 }  // namespace poem

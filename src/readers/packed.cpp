@@ -243,7 +243,8 @@ std::vector<uint32_t> BlockChecksums::finish() {
   return done_;
 }
 
-PackedWriter::PackedWriter(const std::string& path) : file_(path) {
+// Packing may take hours, so nobody waits for another process that does it.
+PackedWriter::PackedWriter(const std::string& path) : file_(path, /*patience=*/0) {
   file_.write(std::string(kPixelsOffset, '\0'));  // the header comes last, when the count is known
 }
 

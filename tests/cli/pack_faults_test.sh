@@ -39,23 +39,39 @@ flip a.poem 5000
 expect_ok pack world:train:5:1 a.poem --append
 expect_ok data verify a.poem
 
-# One process at a time appends to a file; a second one stops at once.
+# One process at a time writes a file. A second one stops at once, whether it appends or replaces.
+begin() { # FILE [OPTION]: packs in the background, until FILE is begun
+  "$program" --threads 1 --quiet pack ../long.npy "$@" >"$logs/out" 2>"$logs/err" &
+  child=$!
+  for ((i = 0; i < 500; ++i)); do
+    [ -s "$1.tmp" ] && break
+    sleep 0.02
+  done
+}
+expect_busy() { # ARGUMENTS of pack
+  local code=0
+  timeout 20 "$program" --quiet pack "$@" >"$logs/second" 2>&1 || code=$?
+  expect_same $code 2
+  expect_same "$(wc -l <"$logs/second")" 1
+  expect_words "$logs/second" "$2: is being written by another process"
+}
 expect_ok pack world:digits:4 grows.poem
-"$program" --threads 1 --quiet pack ../long.npy grows.poem --append >"$logs/out" 2>"$logs/err" &
-child=$!
-for ((i = 0; i < 500; ++i)); do
-  [ -e grows.poem.more.tmp ] && break
-  sleep 0.02
-done
-code=0
-timeout 20 "$program" --quiet pack world:digits:2 grows.poem --append 2>"$logs/second" || code=$?
-expect_same $code 2
-expect_words "$logs/second" "grows.poem: is in use by another process"
+begin grows.poem --append
+expect_busy world:digits:2 grows.poem --append
+expect_busy world:digits:2 grows.poem --force
 kill -INT $child
 wait $child 2>/dev/null || true
 expect_ok pack world:digits:2 grows.poem --append
 expect_ok info grows.poem
 expect_words "$logs/out" "count      6"
+begin new.poem
+expect_busy world:digits:2 new.poem
+kill -9 $child # what it leaves is not in the way
+wait $child 2>/dev/null || true
+[ -s new.poem.tmp ] || fail "it ended too early"
+expect_ok pack world:digits:2 new.poem
+expect_ok data verify new.poem
+expect_same "$(ls -d new* grows*)" "$(printf 'grows.poem\nnew.poem')"
 
 # Names stay when images without names are added, and the log says where they do not.
 /usr/bin/python3 "$sources/tests/cli/write_tars.py"
