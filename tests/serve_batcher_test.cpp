@@ -165,6 +165,27 @@ TEST(Batcher, WhatWaitsIsJudgedBeforeItEnds) {
   EXPECT_EQ(last->get().size(), 2u);
 }
 
+// One worker has all threads and the other waits for one, although there is nothing left for it to do.
+TEST(Batcher, EndsWhileOneRequestHasAllThreads) {
+  const auto d = detector();
+  for (int trial = 0; trial < 4; ++trial) {
+    auto batcher = std::make_unique<Batcher>(Batcher::Limits{64, 10000}, /*threads=*/2);
+    batcher->submit(d, images(200, 1))->get();                   // it learns how long they take
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until both threads are free
+    auto busy = batcher->submit(d, images(5000, 2));
+    while (batcher->waiting() > 0) std::this_thread::yield();
+    std::promise<void> promise;
+    const std::future<void> ended = promise.get_future();
+    // A thread that can be left behind: a test that waited for it would not end either.
+    std::thread([promise = std::move(promise), batcher = std::move(batcher)]() mutable {
+      batcher.reset();
+      promise.set_value();
+    }).detach();
+    ASSERT_EQ(ended.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_EQ(busy->get().size(), 5000u);
+  }
+}
+
 TEST(Batcher, AFailureReachesTheOneWhoAsked) {
   const auto d = detector();
   Batcher batcher({64, 1000});

@@ -22,7 +22,8 @@ class Batcher::Turn {
     const std::lock_guard<std::mutex> lock(batcher_.mutex_);
     batcher_.free_threads_ += threads_;
     batcher_.image_seconds_ = took.count() * threads_ / static_cast<double>(images_);
-    if (!batcher_.queue_.empty()) batcher_.changed_.notify_all();
+    // A worker that was told to stop while no thread was free waits for one too.
+    if (batcher_.stopping_ || !batcher_.queue_.empty()) batcher_.changed_.notify_all();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;

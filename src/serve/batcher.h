@@ -1,7 +1,7 @@
 // Judges the images of many requests together, on as many threads as there are. Nobody waits for a batch to
-// fill: a thread that is free takes its share of the requests that wait. So under load each thread has a batch
-// of its own and waits for no other, and a lone request for much work gets up to 16 of the threads that are
-// free. A lone request for little work is judged by the thread that asks.
+// fill: a thread that is free takes its share of the requests that wait. So under load each thread has a
+// batch of its own and waits for no other, and a lone request for much work gets up to 16 of the threads that
+// are free. A lone request for little work is judged by the thread that asks.
 //
 //   Batcher batcher({64, 256}, /*threads=*/2);
 //   if (auto verdicts = batcher.judge(detector, pixels)) use(*verdicts);
