@@ -7,8 +7,8 @@
 namespace poem {
 namespace {
 
-std::vector<Upload> uploads(const std::string& body) {
-  return std::get<std::vector<Upload>>(read_json_uploads(body, 3));
+std::vector<JsonUpload> uploads(const std::string& body) {
+  return std::get<std::vector<JsonUpload>>(read_json_uploads(body, 3));
 }
 
 // The status and the reason.

@@ -35,6 +35,7 @@ constexpr uint64_t kChunked = std::numeric_limits<uint64_t>::max();
 class Connection : public httplib::Stream {
  public:
   Connection(socket_t socket, std::chrono::seconds silence) : socket_(socket), silence_(silence) {}
+  std::string content_type;  // of the request that is read
 
   // Whether a request begins within this time.
   bool wait(std::chrono::seconds idle) const {
@@ -203,6 +204,8 @@ HttpServer::HttpServer(int connections) : threads_(connections) {
 
 std::optional<Answer> HttpServer::refusal() { return served->refusal(); }
 
+const std::string& HttpServer::content_type() { return served->content_type; }
+
 void HttpServer::wind_down() {
   std::unique_lock<std::mutex> lock(mutex_);
   winding_down_ = true;
@@ -241,6 +244,8 @@ void HttpServer::serve(Connection& connection) {
     const bool answered = process_request(connection, last, closes, [&](httplib::Request& request) {
       // httplib would cut parts out of every answer, however many and however often the same.
       request.ranges.clear();
+      connection.content_type = request.get_header_value("Content-Type");
+      request.headers.erase("Content-Type");
       // Chunks have sizes and ends beside what they carry.
       connection.begin_body(std::min(body_bytes(request).value_or(kChunked), 2 * payload_max_length_));
     });

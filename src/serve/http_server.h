@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "serve/service.h"
 
@@ -36,6 +37,9 @@ class HttpServer : public httplib::Server {
   // For handlers, about the request that they answer: why no more of it was read. Empty if all was, or if the
   // client hung up.
   static std::optional<Answer> refusal();
+  // For handlers: the request's Content-Type. httplib does not see it, because it would read a form itself;
+  // serve/form.h says why it must not.
+  static const std::string& content_type();
 
  private:
   bool process_and_close_socket(socket_t socket) override;  // httplib calls it in a thread of its pool

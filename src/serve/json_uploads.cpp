@@ -19,7 +19,7 @@ constexpr const char* kForm =
 class Reader : public json::json_sax_t {
  public:
   explicit Reader(int64_t most) : most_(most) {}
-  std::vector<Upload> uploads;
+  std::vector<JsonUpload> uploads;
   std::optional<Answer> refusal;
 
   bool start_object(size_t) override {
@@ -98,7 +98,7 @@ class Reader : public json::json_sax_t {
 
 }  // namespace
 
-std::variant<std::vector<Upload>, Answer> read_json_uploads(const std::string& body, int64_t most) {
+std::variant<std::vector<JsonUpload>, Answer> read_json_uploads(const std::string& body, int64_t most) {
   Reader reader(most);
   json::sax_parse(body, &reader);
   if (reader.refusal) return *reader.refusal;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/asset.h"
+#include "serve/form.h"
 #include "serve/http_server.h"
 
 namespace poem {
@@ -58,55 +59,23 @@ void send(const Answer& answer, Response& response) {
 
 Answer too_large(int64_t most) { return problem(413, fmt::format("the body is larger than {} bytes", most)); }
 
-// Counts what arrives, unpacked, and stops reading where something is wrong.
+// Counts what arrives, unpacked.
 class BodyLimit {
  public:
   explicit BodyLimit(int64_t most) : most_(most) {}
   bool take(size_t bytes) {  // false: stop reading
     taken_ += static_cast<int64_t>(bytes);
-    return taken_ <= most_ || refuse(too_large(most_));
-  }
-  bool refuse(Answer answer) {  // false: stop reading
-    refusal_ = std::move(answer);
-    return false;
+    return taken_ <= most_;
   }
   // What to answer if reading stopped; empty if the body is malformed, to which httplib gives a status.
-  std::optional<Answer> refusal() const { return refusal_ ? refusal_ : HttpServer::refusal(); }
+  std::optional<Answer> refusal() const {
+    return taken_ > most_ ? std::optional(too_large(most_)) : HttpServer::refusal();
+  }
 
  private:
   const int64_t most_;
   int64_t taken_ = 0;
-  std::optional<Answer> refusal_;
 };
-
-// httplib knows few of the forms that a Content-Disposition may have. It takes others for none, or for a name
-// that contains what follows it.
-bool is_understood(const httplib::MultipartFormData& part) {
-  return !part.name.empty() && (!part.filename.empty() || part.name.find("\";") == std::string::npos);
-}
-
-// The images of a form, in the order in which they were sent. Empty if reading stopped.
-std::optional<std::vector<Upload>> read_form(const httplib::ContentReader& reader, BodyLimit& limit) {
-  std::vector<Upload> uploads;
-  bool image = false;  // not a field of text
-  const bool read = reader(
-      [&](const httplib::MultipartFormData& part) {
-        if (!is_understood(part))
-          return limit.refuse(problem(400,
-                                      "a part of the form has a Content-Disposition that cannot be read; "
-                                      "write form-data; name=\"…\"; filename=\"…\""));
-        if (auto answer = too_long_name(part.filename)) return limit.refuse(*std::move(answer));
-        const bool named = !part.filename.empty();
-        image = named || lower_case(part.content_type).rfind("image/", 0) == 0;
-        if (image) uploads.push_back({named ? part.filename : fmt::format("image {}", uploads.size()), ""});
-        return limit.take(0);
-      },
-      [&](const char* data, size_t length) {
-        if (image) uploads.back().bytes.append(data, length);
-        return limit.take(length);
-      });
-  return read ? std::optional(std::move(uploads)) : std::nullopt;
-}
 
 std::optional<std::string> read_body(const httplib::ContentReader& reader, BodyLimit& limit, uint64_t size) {
   std::string body;
@@ -125,18 +94,12 @@ std::optional<Answer> predict(Service& service, const Request& request, const ht
       problem(400, "the body is empty; send the bytes of an image, a form with files, or JSON");
   if (body_bytes(request) == 0) return empty;
   BodyLimit limit(options.body_bytes);
-  if (request.is_multipart_form_data()) {
-    const auto uploads = read_form(reader, limit);
-    return uploads ? std::optional(service.predict(*uploads)) : limit.refusal();
-  }
-  auto body = read_body(reader, limit, request.get_header_value<uint64_t>("Content-Length"));
+  const auto body = read_body(reader, limit, request.get_header_value<uint64_t>("Content-Length"));
   if (!body) return limit.refusal();
-  if (lower_case(request.get_header_value("Content-Type")).rfind(kJson, 0) == 0)
-    return service.predict_json(*body);
+  const std::string& type = HttpServer::content_type();
+  if (lower_case(type).rfind(kJson, 0) == 0) return service.predict_json(*body);
   if (body->empty()) return empty;
-  std::vector<Upload> one(1);
-  one[0] = {"image", std::move(*body)};
-  return service.predict(one);
+  return is_form(type) ? service.predict_form(type, *body) : service.predict({{"image", *body}});
 }
 
 // Answers what can be refused before its body is read. False: it is for the handlers.
@@ -166,8 +129,7 @@ bool refuse(const Request& request, Response& response, const ServerOptions& opt
                         "name of a header contains white space"));
   if (!request.has_header("Transfer-Encoding") && *bytes > static_cast<uint64_t>(options.body_bytes))
     return with(too_large(options.body_bytes));
-  // httplib keeps what follows a form, however much a few bytes unpack to.
-  if (request.is_multipart_form_data() && request.has_header("Content-Encoding"))
+  if (is_form(HttpServer::content_type()) && request.has_header("Content-Encoding"))
     return with(problem(415, "a form cannot be compressed; send it without Content-Encoding"));
   return false;
 }

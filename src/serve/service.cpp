@@ -18,6 +18,7 @@
 #include "poem/error.h"
 #include "poem/read.h"
 #include "poem/version.h"
+#include "serve/form.h"
 #include "serve/json_uploads.h"
 
 namespace poem {
@@ -133,7 +134,7 @@ at::Tensor Service::decode(const Upload& upload, const Detector& detector) {
   };
   try {
     at::Tensor image = name_if_out_of_memory(upload.name, "send a smaller image", [&] {
-      return read_image(upload.name, upload.bytes, detector.size, kMostPixels);
+      return read_image(upload.name, std::string(upload.bytes), detector.size, kMostPixels);
     });
     leave();
     return image;
@@ -184,6 +185,15 @@ Answer Service::predict(const std::vector<Upload>& uploads) {
 
 Answer Service::predict_json(const std::string& body) {
   const auto read = read_json_uploads(body, most_images_);
+  if (const auto* refusal = std::get_if<Answer>(&read)) return *refusal;
+  std::vector<Upload> uploads;
+  for (const JsonUpload& upload : std::get<std::vector<JsonUpload>>(read))
+    uploads.push_back({upload.name, upload.bytes});
+  return predict(uploads);
+}
+
+Answer Service::predict_form(const std::string& content_type, const std::string& body) {
+  const auto read = read_form(content_type, body, most_images_);
   if (const auto* refusal = std::get_if<Answer>(&read)) return *refusal;
   return predict(std::get<std::vector<Upload>>(read));
 }

@@ -16,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "poem/detector.h"
@@ -25,7 +26,8 @@
 namespace poem {
 
 struct Upload {
-  std::string name, bytes;  // an image file
+  std::string name;
+  std::string_view bytes;  // an image file, which the caller keeps
 };
 
 struct Answer {
@@ -48,6 +50,8 @@ class Service {
   Answer predict(const std::vector<Upload>& uploads);
   // {"images": [{"name": …, "data": base64}, …]}; an unknown field is an error, status 400.
   Answer predict_json(const std::string& body);
+  // A form with files; see read_form(). What cannot be understood: 400.
+  Answer predict_form(const std::string& content_type, const std::string& body);
 
   std::string model() const;  // JSON: what the detector knows, and the histogram of its held-out ID scores
   std::string metrics_text() const;

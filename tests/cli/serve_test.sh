@@ -28,10 +28,11 @@ url, mode = sys.argv[1:3]
 host, port = re.match("http://(.*):(.*)/", url).groups()
 
 
-def ask(path, body=None, kind=None, token=None):
+def ask(path, body=None, kind=None, token=None, encoding=None):
     """The status, the headers and the body of an answer."""
     request = urllib.request.Request(url + path, data=body)
     if kind: request.add_header("Content-Type", kind)
+    if encoding: request.add_header("Content-Encoding", encoding)
     if token: request.add_header("Authorization", "Bearer " + token)
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
@@ -218,14 +219,40 @@ if mode == "answers":
     field, image = b'Content-Disposition: form-data; name="f"', b"\r\nContent-Type: Image/PNG"
     got = results(*parts(field + image, field, field + b'; filename="b.png"', field + b"; filename*=UTF-8''c.png" + image))
     assert [r["name"] for r in got] == ["image 0", "b.png", "image 2"] and all("verdict" in r for r in got), got
-    for head in (b"form-data; name=f; filename=b.png", b'form-data; filename="b.png"; name="f"', b'attachment; name="f"; filename="b.png"',
-                 b'form-data; name="f"; filename*=UTF-8\'\'b.png; filename="b.png"', b'form-data; filename="b.png"'):
+    for head in (b"form-data; name=f; filename=b.png", b'form-data; filename="b.png"; name="f"', b'form-data; name="f" ; filename="b.png"',
+                 b'form-data; name="f"; filename*=UTF-8\'\'b.png; filename="b.png"'):
+        got = results(*parts(field + b'; filename="a.png"', b"Content-Disposition: " + head, field + b'; filename="c.png"'))
+        assert [r["name"] for r in got] == ["a.png", "b.png", "c.png"] and all("verdict" in r for r in got), got
+    for head in (b'attachment; name="f"; filename="b.png"', b'form-data; filename="b.png"', b'form-data; name="f" filename="b.png"'):
         body, kind = parts(field + b'; filename="a.png"', b"Content-Disposition: " + head)
         problem(400, "Content-Disposition that cannot be read", 'name="…"; filename="…"', body=body, kind=kind)
     body, kind = parts(image[2:])
     problem(400, "Content-Disposition that cannot be read", body=body, kind=kind)
     body, kind = form((b"f", b"x" * 5000, first))
     problem(400, "name of 5000 bytes, 4096 are allowed", body=body, kind=kind)
+    # Media types and the names of their parameters have no case.
+    body, _ = form((b"f", b"a.png", first))
+    for kind in ("Multipart/Form-Data; boundary=X", "multipart/form-data; Boundary=X", "MULTIPART/FORM-DATA;charset=utf-8;BOUNDARY=\"X\""):
+        assert "verdict" in results(body, kind)[0], kind
+        got, _, text = ask("v1/predict", body, kind, encoding="gzip")
+        assert got == 415 and b"compressed" in text, (kind, text)
+    problem(400, "names no boundary", body=body, kind="multipart/form-data")
+    problem(400, "does not contain the boundary", body=body, kind="multipart/form-data; boundary=Y")
+    # However a form is cut into chunks and packets, it is the same.
+    body, kind = parts(field + b'; filename="a.png"', field, field + b'; filename="b.png"')
+    with socket.create_connection((host, int(port)), timeout=20) as s:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        s.sendall(post + b"\r\n" + chunked + b"\r\nContent-Type: " + kind.encode() + b"\r\n\r\n")
+        for piece in [body[i:i + 7] for i in range(0, len(body), 7)] + [b""]:
+            s.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+        text = rest(s, b"")
+    assert [r["name"] for r in json.loads(text[text.index(b"{"):])["results"]] == ["a.png", "b.png"], text
+    # A form is read in no time, whatever is in it: regular expressions take hours for this one.
+    line = (field[:-1] + b'";filename="' * 200 + b'";filename*=' * 200 + b"y" * 2500 + b" y\r\n")
+    body = b"--X\r\n" + line * ((900 << 10) // len(line)) + b"\r\n" + first + b"\r\n--X--\r\n"
+    start = time.monotonic()
+    problem(400, "headers of more than 8192 bytes", body=body, kind=kind)
+    assert time.monotonic() - start < 5
 elif mode == "series":  # the scores are counted in one series, under the name of the detector
     names = set(re.findall(r'^poem_score\S*detector="(\w+)"', ask("metrics")[2].decode(), re.M))
     assert names == {hashlib.sha256(open("run/detector.safetensors", "rb").read()).hexdigest()[:12]}, names
