@@ -121,10 +121,27 @@ TEST(MemoryOfTeams, PoolsAreShared) {
   const auto expect = [&](const Processes& processes, const std::string& amount) {
     expect_error([&] { check(config, processes); }, {"mining.pool", "need about " + amount});
   };
-  expect({1, 1}, "65536.0 GiB of memory, ");  // 16 bytes for a crop and 48 for its scores
-  expect({3, 3}, "32768.0 GiB of memory in each of 3 processes");
+  expect({1, 1}, "90112.0 GiB of memory, ");  // 16 bytes for a crop; 72 for its copy and scores
+  expect({3, 3}, "40960.0 GiB of memory in each of 3 processes");
   config.mining.miner = "dos";  // each process scores all of it
-  expect({3, 3}, "28672.0 GiB of memory in each of 3 processes");
+  expect({3, 3}, "106496.0 GiB of memory in each of 3 processes");
+}
+
+// While a pool is drawn from a larger source, each of its images takes 56 bytes in every process.
+TEST(MemoryOfTeams, PoolsAreDrawnByEachProcess) {
+  const at::Tensor pixels = at::zeros({1, 1, 1, 1}, at::kByte).expand({int64_t{1} << 41, 1, 1, 1});
+  const Mixture outliers(ImageSet{"huge", pixels, {}, {}});
+  Config config = points();
+  config.mining.pool = int64_t{1} << 40;
+  expect_error(
+      [&] {
+        check_drawing_memory(config, outliers, {8, 8});
+      },
+      {"mining.pool", "need about 57344.0 GiB of memory in each of 8 processes", "lower it"});
+  config.mining.pool = int64_t{1} << 41;  // all of it
+  expect_error([&] { check_drawing_memory(config, outliers, {8, 8}); }, {"need about 51200.0 GiB"});
+  config.mining.pool = 1000;
+  check_drawing_memory(config, outliers, {8, 8});
 }
 
 // A process has its rows of a step.

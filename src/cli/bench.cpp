@@ -40,7 +40,8 @@ void add_bench(CLI::App& app, const CommonOptions& common) {
   add_timeout(*command, options->timeout);
   add_set(*command, options->set);
   command->footer(
-      "It trains on random pixels: the config's data is not read.\n"
+      "It trains on random pixels: the config's data is not read. All weights are trained and all of a pool\n"
+      "is scored, whatever the config says: poem plan counts the rest.\n"
       "Started on several processes, it also measures the links between them.\n"
       "Examples:\n"
       "  poem bench configs/cifar10.yaml --out machine.json\n"

@@ -22,7 +22,7 @@ namespace {
 
 struct Options {
   std::string config, machine = "h200", svg;
-  int64_t devices = 1, images = 50000, image_bytes = 0;
+  int64_t devices = 1, images = 50000, classes = 10, image_bytes = 0;
   bool json = false;
   std::vector<std::string> set;
 };
@@ -79,7 +79,7 @@ double mean_bytes(const Workload& work) {
 // The number of outliers may follow from the number of images, which is only a guess unless it was given.
 Workload workload(const Config& config, const Options& options) {
   try {
-    return workload_of(config, *make_network(config.network, 0), options.images);
+    return workload_of(config, *planned_network(config, options.classes), options.images);
   } catch (const Error& e) {
     if (e.where() != "mining.select" || config.mining.select > 0) throw;
     throw Error(
@@ -141,6 +141,10 @@ void add_plan(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--images", options->images, "ID images that are trained on")
       ->check(whole(1))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--classes", options->classes, "ID classes")
+      ->check(whole(1, 1 << 20))
       ->capture_default_str()
       ->type_name("N");
   command

@@ -15,6 +15,8 @@
 #include "poem/mining.h"
 #include "poem/objective.h"
 #include "train/average.h"
+#include "train/memory.h"
+#include "train/network_setup.h"
 
 namespace poem {
 namespace {
@@ -34,10 +36,14 @@ void count_products(const at::RecordFunction& function, at::ObserverContext*) {
              static_cast<double>(weight.numel() / weight.size(0));
 }
 
-double numbers(const Network::Named& tensors) {
-  double count = 0;
-  for (const auto& [name, tensor] : tensors) count += static_cast<double>(tensor.numel());
-  return count;
+// All of them are held, and those with gradients are summed (train/training_step.cpp).
+void add_numbers(const Network& network, Workload& work) {
+  for (const Network::Named& tensors : {network.parameters(), network.buffers()}) {
+    for (const auto& [name, tensor] : tensors) {
+      work.weights += static_cast<double>(tensor.numel());
+      if (tensor.requires_grad()) work.trained += static_cast<double>(tensor.numel());
+    }
+  }
 }
 
 // How messages travel: over the slowest link that some pair of devices needs.
@@ -45,14 +51,25 @@ struct Links {
   double bytes_per_second, latency;
 };
 
+// A file of poem bench has as many devices per host as processes were measured there. One more may be meant
+// for the same machine or for another one.
+Error unknown_links(const Machine& machine, int64_t devices) {
+  const std::string bench = fmt::format("run poem bench on {} processes of it", devices);
+  if (devices <= machine.devices_per_host)
+    return {machine.name, fmt::format("has no speed of messages inside a host, for {} devices", devices),
+            bench + ", or give link_bytes_per_s in the file"};
+  return {machine.name,
+          fmt::format("has {} device{} per host and no speed of messages between hosts, for {} devices",
+                      machine.devices_per_host, machine.devices_per_host == 1 ? "" : "s", devices),
+          fmt::format("if one machine has {}, {}{}; if not, give host_link_bytes_per_s in the file", devices,
+                      bench, machine.link > 0 ? " or raise devices_per_host in the file" : "")};
+}
+
 Links links(const Machine& machine, int64_t devices) {
   const bool inside = devices <= machine.devices_per_host;
   const Links chosen =
       inside ? Links{machine.link, machine.link_latency} : Links{machine.host_link, machine.host_latency};
-  if (devices > 1 && !(chosen.bytes_per_second > 0))
-    throw Error(machine.name, fmt::format("has no speed of messages {} hosts", inside ? "inside" : "between"),
-                fmt::format("measure it with poem bench on several processes, or give {} in the file",
-                            inside ? "link_bytes_per_s" : "host_link_bytes_per_s"));
+  if (devices > 1 && !(chosen.bytes_per_second > 0)) throw unknown_links(machine, devices);
   return chosen;
 }
 
@@ -138,18 +155,28 @@ PhaseCost choose_phase(const Workload& work, const Fleet& fleet) {
   return phase;
 }
 
+// Of a frozen backbone a step is little more than a pass forward, and one backward takes twice as long.
+double step_seconds(double images, bool frozen, const NetworkSpeed& speed) {
+  constexpr double kPasses = 3;
+  return frozen ? std::max(speed.step / kPasses, images / speed.forward)
+                : std::max(speed.step, images / speed.train);
+}
+
 PhaseCost train_phase(const Workload& work, const Fleet& fleet) {
   constexpr double kBucket = 1 << 20;  // dist/gradients.cpp
   PhaseCost phase{"train"};
   const double steps = std::ceil(work.id_images / work.batch);
   const double images = work.batch * work.views + work.outlier_batch;
-  phase.compute = steps * std::max(fleet.speed.step, images / (fleet.devices * fleet.speed.train));
-  const double buckets = std::ceil(work.parameters / kBucket);
-  add_sums(phase, kFloat * work.parameters / buckets, steps * buckets, fleet);
+  phase.compute = steps * step_seconds(images / fleet.devices, work.frozen, fleet.speed);
+  const double buckets = std::ceil(work.trained / kBucket);
+  add_sums(phase, kFloat * work.trained / buckets, steps * buckets, fleet);
   add_gathers(phase, kFloat * images * work.outputs, steps, fleet);  // the outputs of the whole batch
   add_sums(phase, kNumber, steps, fleet);                            // whether one is asked to stop
-  if (work.norms > 0) {  // dist/batch_norm.cpp: two sums per channel and a count forward, two sums backward
-    const double channels = work.norm_channels / work.norms;
+  if (work.norms == 0) return phase;
+  const double channels = work.norm_channels / work.norms;
+  if (!work.global_norms) {  // means and variances are averaged at the end
+    add_sums(phase, kFloat * channels, 2 * work.norms, fleet);
+  } else if (!work.frozen) {  // dist/batch_norm.cpp: two sums per channel and a count forward, two backward
     add_sums(phase, kNumber * (2 * channels + 1), steps * work.norms, fleet);
     add_sums(phase, kNumber * 2 * channels, steps * work.norms, fleet);
   }
@@ -189,28 +216,21 @@ void add_mining(const Config& config, Network& network, Workload& work) {
   work.candidates = settings.candidates;
   if (work.candidates < 1)
     work.first_look = multiply_adds(network, config.data.size / 2) / work.multiply_adds;
-  const std::unique_ptr<Miner> miner = make_miner(settings.miner);
-  work.scored = miner->uses_features();
-  work.shared = takes_candidates(*miner);
-  work.posterior = miner->uses_posterior();
+  const PoolScoring scoring = scoring_of(settings);
+  work.scored = scoring.features;
+  work.shared = scoring.shared;
+  work.posterior = scoring.posterior;
   if (work.shared) work.selections = selections(settings, work.posterior);
   if (!work.posterior) return;
   const bool fresh = config.queue.features == QueueFeatures::kFresh;
   work.queued = work.id_images + work.select * (fresh ? static_cast<double>(config.queue.epochs) : 1);
 }
 
-// Every process draws the whole pool and keeps its crops. Then it copies those of its part and scores them:
-// four numbers per image, and ten on the device (mining/boundary.cpp).
 double pool_memory(const Workload& work, double devices) {
-  constexpr double kDraw = 56;  // per image of a sample, while it is drawn: sample() in core/random.cpp
-  const bool draws = work.posterior || (work.scored && !work.shared);
-  const double scores = draws ? 14 * kFloat : 2 * kNumber;
-  const double part = work.scored && work.shared ? work.pool / devices : work.pool;
-  double drawing = 0;
+  std::vector<PoolPart> parts;
   for (const OutlierSource& source : work.sources)
-    if (work.pool * source.share < source.images)
-      drawing = std::max(drawing, kDraw * work.pool * source.share);
-  return std::max(drawing, work.pool * sizeof(Crop) + part * (sizeof(Crop) + scores));
+    parts.push_back({std::round(work.pool * source.share), source.images});
+  return pool_bytes(parts, {work.scored, work.shared, work.posterior, work.candidates}, devices);
 }
 
 }  // namespace
@@ -224,6 +244,7 @@ std::string PhaseCost::limit() const {
 
 double multiply_adds(Network& network, int64_t side) {
   const at::AutoGradMode gradients(true);  // without, layers choose other kernels, of other names
+  network.train(false);                    // in training a frozen backbone has no gradients
   counted = 0;
   const auto handle = at::addThreadLocalCallback(
       at::RecordFunctionCallback(
@@ -236,8 +257,14 @@ double multiply_adds(Network& network, int64_t side) {
   return counted;
 }
 
+std::unique_ptr<Network> planned_network(const Config& config, int64_t classes) {
+  const auto objective = make_objective(config.objective);
+  const auto channels = static_cast<int64_t>(config.network.mean.size());
+  const int64_t pixels = config.data.size * config.data.size;
+  return training_network(config, network_spec(config, *objective, channels, pixels, classes));
+}
+
 Workload workload_of(const Config& config, Network& network, int64_t id_images) {
-  network.train(false);
   Workload work;
   work.id_images = static_cast<double>(id_images);
   work.id_bytes = static_cast<double>(network.spec().channels * config.data.size * config.data.size);
@@ -245,12 +272,13 @@ Workload workload_of(const Config& config, Network& network, int64_t id_images) 
   work.views = static_cast<double>(make_objective(config.objective)->views());
   work.pretrain = static_cast<double>(config.train.pretrain);
   work.epochs = static_cast<double>(config.train.epochs);
-  work.parameters = numbers(network.parameters());
-  if (config.train.batch_norm == BatchStatistics::kGlobal) {
-    const std::vector<at::Tensor> statistics = batch_norm_statistics(network);  // a mean and a variance each
-    work.norms = static_cast<double>(statistics.size()) / 2;
-    for (const at::Tensor& tensor : statistics) work.norm_channels += static_cast<double>(tensor.numel()) / 2;
-  }
+  add_numbers(network, work);
+  work.frozen = config.train.freeze == Freeze::kBackbone;
+  work.averaged = config.train.average > 0;
+  work.global_norms = config.train.batch_norm == BatchStatistics::kGlobal;
+  const std::vector<at::Tensor> statistics = batch_norm_statistics(network);  // a mean and a variance each
+  work.norms = static_cast<double>(statistics.size()) / 2;
+  for (const at::Tensor& tensor : statistics) work.norm_channels += static_cast<double>(tensor.numel()) / 2;
   work.features = static_cast<double>(network.feature_count());
   work.outputs = static_cast<double>(network.spec().classes);
   work.multiply_adds = multiply_adds(network, config.data.size);
@@ -286,8 +314,11 @@ double training_seconds(const Workload& work, const Machine& machine, int64_t de
 }
 
 double device_memory(const Workload& work, int64_t devices) {
-  // Weights, gradients and velocities; ID images and their order; the mined outliers; the posterior.
-  return 3 * kFloat * work.parameters + work.id_images * (work.id_bytes + 2 * sizeof(Crop)) +
+  // Weights, gradients and velocities; the average and the network that has it; ID images and their order;
+  // the mined outliers; the posterior.
+  const double copies = work.averaged ? 3 : 1;
+  return kFloat * (copies * work.weights + 2 * work.trained) +
+         work.id_images * (work.id_bytes + 2 * sizeof(Crop)) +
          pool_memory(work, static_cast<double>(devices)) + 2 * work.select * sizeof(Crop) +
          (work.posterior ? 4 * kNumber * work.features * work.features : 0);
 }

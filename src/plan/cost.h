@@ -1,10 +1,11 @@
 // What an epoch costs on so many devices: time, messages, disk and memory, phase by phase. docs/scale.md has
 // the formulas.
 //
-//   const Workload work = workload_of(config, *network, /*id_images=*/50000);
+//   const Workload work = workload_of(config, *planned_network(config), /*id_images=*/50000);
 //   for (const PhaseCost& phase : epoch_costs(work, machine, 8)) print(phase.name, phase.seconds());
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,18 +22,25 @@ struct Workload {
   double views = 1;                                   // crops per ID image in a step
   double pretrain = 0, epochs = 1, mined_epochs = 1;  // of a training; pre-training has no outliers
   double queued = 0;                                  // images whose features the queue takes in an epoch
-  double parameters = 0, features = 0, outputs = 0;
-  double norms = 0, norm_channels = 0;  // BatchNorms whose statistics the ranks exchange, and their channels
+  double weights = 0, trained = 0;  // numbers that the network has, and those that have gradients
+  bool frozen = false;              // the backbone needs no pass backward
+  bool averaged = false;            // train.average
+  double features = 0, outputs = 0;
+  double norms = 0, norm_channels = 0;  // BatchNorms, and their channels
+  bool global_norms = false;            // the ranks exchange their statistics in every step
   double multiply_adds = 0;             // of one image, forward
   double id_bytes = 0;                  // of one ID image in memory
-  std::vector<OutlierSource> sources;
-  bool scored = false;     // the miner scores the pool
-  bool shared = true;      // each device scores a part of it; otherwise each scores all of it
-  bool posterior = false;  // the miner draws from the posterior
-  double candidates = 1;   // share of the pool that a first stage passes on; 1: one stage
-  double first_look = 0;   // what the first stage takes of the network's work, per image
-  double selections = 0;   // how often the devices agree on the best of the pool, in an epoch
+  std::vector<OutlierSource> sources;   // their shares add up to 1
+  bool scored = false;                  // the miner scores the pool
+  bool shared = true;                   // each device scores a part of it; otherwise each scores all of it
+  bool posterior = false;               // the miner draws from the posterior
+  double candidates = 1;                // share of the pool that a first stage passes on; 1: one stage
+  double first_look = 0;                // what the first stage takes of the network's work, per image
+  double selections = 0;                // how often the devices agree on the best of the pool, in an epoch
 };
+
+// The network that a config trains on images of so many classes.
+std::unique_ptr<Network> planned_network(const Config& config, int64_t classes = 10);
 
 // `network`: one such as the config asks for. It computes one image. Of the data, only the headers of packed
 // outliers are read, if they exist. An Error if the config mines more outliers than its pool offers.

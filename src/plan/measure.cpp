@@ -29,7 +29,8 @@ double seconds_since(Clock::time_point start) {
 }
 
 ImageSet random_images(const std::string& name, int64_t count, const Config& config) {
-  const int64_t side = config.data.size, channels = config.network.channels;
+  const int64_t side = config.data.size;
+  const auto channels = static_cast<int64_t>(config.network.mean.size());
   at::Tensor pixels = at::empty({count, channels, side, side}, at::kByte);
   Stream stream(0, name);
   auto* bytes = pixels.data_ptr<uint8_t>();
@@ -50,43 +51,38 @@ TrainingData random_data(const Config& config, int64_t ids) {
   return data;
 }
 
-// The third epoch: the first has no posterior and sets up kernels and memory, and with it the second may
-// still grow the heap.
-EpochReport third_epoch(Config config, int64_t steps, int64_t pool, at::Device device) {
+// A training of all weights with one stage of mining, whatever the config chooses: a plan counts the rest.
+// Random pixels with random labels must not diverge, so no weight moves.
+Config plain_training(const Config& given, int64_t steps, int64_t pool) {
   constexpr int64_t kEpochs = 4;  // nothing is queued after the last one
-  config.data.validation = 0;
-  config.mining.miner = "thompson";
+  Config config = given;
+  config.weights.clear();
+  config.mining = MiningSettings();
   config.mining.pool = pool;
   config.mining.select = steps * config.train.outlier_batch;
-  config.mining.until = 0;
-  config.queue.features = QueueFeatures::kStored;
+  config.queue = QueueSettings();
+  config.posterior = PosteriorSettings();
+  config.objective = ObjectiveSettings();
+  config.objective.name = given.objective.name;
+  config.objective.reject_classes = given.objective.reject_classes;
+  config.objective.components = given.objective.components;
+  config.objective.density_rate = 0;
   config.train.epochs = kEpochs;
   config.train.pretrain = 0;
-  config.train.learning_rate = 1e-3;  // random pixels with random labels must not diverge
+  config.train.freeze = Freeze::kNothing;
+  config.train.learning_rate = 0;
+  return config;
+}
+
+// The third epoch: the first has no posterior and sets up kernels and memory, and with it the second may
+// still grow the heap.
+EpochReport third_epoch(const Config& given, int64_t steps, int64_t pool, at::Device device) {
+  const Config config = plain_training(given, steps, pool);
   const TrainingData data = random_data(config, steps * config.train.batch);
   Trainer trainer(config, data, device);
   EpochReport report;
   for (int epoch = 1; epoch <= 3; ++epoch) report = trainer.run_epoch();
   return report;
-}
-
-NetworkSpeed measure_network(const Config& config, at::Device device) {
-  const bool gpu = device.is_cuda();
-  const int64_t steps = gpu ? 200 : 8;
-  const int64_t pool = (gpu ? 400 : 16) * (config.train.batch + config.train.outlier_batch);
-  NetworkSpeed speed;
-  speed.network = fmt::format("{}, depth {}, at {}×{}", config.network.name, config.network.depth,
-                              config.data.size, config.data.size);
-  speed.multiply_adds = multiply_adds(*make_network(config.network, 0), config.data.size);
-  const EpochReport report = third_epoch(config, steps, pool, device);
-  speed.forward = static_cast<double>(pool) / report.mine_seconds;
-  const int64_t images = config.train.batch * make_objective(config.objective)->views();
-  speed.train = static_cast<double>(steps * (images + config.train.outlier_batch)) / report.train_seconds;
-  Config smallest = config;
-  smallest.train.batch = smallest.train.outlier_batch = 2;  // BatchNorm needs more than one image
-  speed.step =
-      third_epoch(smallest, steps, /*pool=*/4 * steps, device).train_seconds / static_cast<double>(steps);
-  return speed;
 }
 
 // Bytes per second of a file that no memory holds any more.
@@ -141,6 +137,25 @@ void measure_links(Machine& machine, at::Device device, const Team& team) {
 }
 
 }  // namespace
+
+NetworkSpeed measure_network(const Config& config, at::Device device) {
+  const bool gpu = device.is_cuda();
+  const int64_t steps = gpu ? 200 : 8;
+  const int64_t pool = (gpu ? 400 : 16) * (config.train.batch + config.train.outlier_batch);
+  NetworkSpeed speed;
+  speed.network = fmt::format("{}, depth {}, at {}×{}", config.network.name, config.network.depth,
+                              config.data.size, config.data.size);
+  speed.multiply_adds = multiply_adds(*planned_network(config), config.data.size);
+  const EpochReport report = third_epoch(config, steps, pool, device);
+  speed.forward = static_cast<double>(pool) / report.mine_seconds;
+  const int64_t images = config.train.batch * make_objective(config.objective)->views();
+  speed.train = static_cast<double>(steps * (images + config.train.outlier_batch)) / report.train_seconds;
+  Config smallest = config;
+  smallest.train.batch = smallest.train.outlier_batch = 2;  // BatchNorm needs more than one image
+  speed.step =
+      third_epoch(smallest, steps, /*pool=*/4 * steps, device).train_seconds / static_cast<double>(steps);
+  return speed;
+}
 
 Machine measure_machine(const Config& config, at::Device device, const std::string& folder,
                         const Team& team) {

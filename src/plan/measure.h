@@ -13,7 +13,10 @@
 
 namespace poem {
 
-// Trains the config's network on random pixels for a moment, and writes and reads a file in `folder`. All
+// The speed of the config's network: trains it on random pixels for a moment.
+NetworkSpeed measure_network(const Config& config, at::Device device);
+
+// Measures the config's network, and writes and reads a file in `folder`. All
 // ranks of a team compute at the same time, each as a device of its own, then exchange messages. Only rank
 // 0 measures the disk, so only its result is complete.
 Machine measure_machine(const Config& config, at::Device device, const std::string& folder, const Team& team);

@@ -52,11 +52,6 @@ void check_needs(const std::vector<MemoryNeed>& needs, int processes) {
       blamed->remedy);
 }
 
-// The share of a pool that a process scores.
-double part_of_pool(const Config& config, int processes) {
-  return takes_candidates(*make_miner(config.mining.miner)) ? 1.0 / processes : 1;
-}
-
 double numbers(const Network::Named& tensors) {
   double count = 0;
   for (const auto& [name, tensor] : tensors) count += static_cast<double>(tensor.numel());
@@ -79,6 +74,23 @@ MemoryNeed network_need(const Config& config, const Network& network) {
   return {name == "mlp" ? "network.hidden" : "network.name",
           fmt::format("{:.0f} parameters and {:.0f} features per image of {}", parameters, m, name),
           "choose a smaller network", bytes};
+}
+
+MemoryNeed pool_need(const Config& config, const std::vector<PoolPart>& parts, const Processes& processes) {
+  return {"mining.pool", fmt::format("{} crops", config.mining.pool), "lower it",
+          pool_bytes(parts, scoring_of(config.mining), processes.all)};
+}
+
+// Per image of a process's part, beside the crop. Miners that compare outliers (mining/clusters.cpp) have the
+// pool's order, its crops in this order, and cluster, group, length and one or three columns, both in that
+// order and in the pool's. Others (mining/boundary.cpp) have four scores, and ten columns on the device.
+// Without a posterior there are two scores at most, and the entries of the pool when they are described.
+double scoring_bytes(const PoolScoring& scoring) {
+  constexpr double kFloat = sizeof(float), kEntry = sizeof(int64_t), kCrop = sizeof(Crop);
+  if (scoring.features && !scoring.shared)
+    return kEntry + kCrop + 2 * (2 * kEntry + kFloat + (scoring.posterior ? 3 : 1) * kFloat);
+  if (scoring.posterior) return (4 + 10) * kFloat;
+  return 2 * kFloat + kEntry;
 }
 
 // Adds up what the CPU's allocator reports about this thread's tensors.
@@ -107,17 +119,41 @@ int64_t peak_bytes(const std::function<void()>& work) {
   return reporter->peak();
 }
 
+PoolScoring scoring_of(const MiningSettings& settings) {
+  const std::unique_ptr<Miner> miner = make_miner(settings.miner);
+  return {miner->uses_features(), takes_candidates(*miner), miner->uses_posterior(), settings.candidates};
+}
+
+// Every process draws the whole pool, of which sample() in core/random.cpp has a table of hashes and a list.
+// Crops of several sources are then put together. Of its part a process has a copy (mining/shard.cpp). With
+// two stages (mining/two_stages.cpp) it has the entries, the crops, whose list grows, and the scores of the
+// candidates; then their entries and scores, the scores spread out over all images, and one more copy of the
+// part. At last the labels of the pool are counted.
+double pool_bytes(const std::vector<PoolPart>& parts, const PoolScoring& scoring, double processes) {
+  constexpr double kFloat = sizeof(float), kEntry = sizeof(int64_t), kCrop = sizeof(Crop), kDraw = 56;
+  double pool = 0, drawing = 0;
+  for (const PoolPart& part : parts) {
+    // The images that have one crop more than others.
+    const double drawn = part.images > 0 ? std::fmod(part.crops, part.images) : 0;
+    drawing = std::max(drawing, kCrop * pool + kDraw * drawn);
+    pool += part.crops;
+  }
+  if (parts.size() > 1) drawing = std::max(drawing, 2 * kCrop * pool);
+  const double scores = scoring_bytes(scoring), c = scoring.candidates;
+  const double candidates = c * (kEntry + 2 * kCrop + scores),
+               spread = kCrop + (scoring.posterior ? 3 + 4 * c : 2 + 2 * c) * kFloat + c * kEntry;
+  const double each = c == 1 ? scores : std::max(candidates, spread);
+  const double scored = pool / (scoring.shared ? processes : 1);
+  return std::max({drawing, kCrop * pool + scored * (kCrop + each), (kCrop + kEntry) * pool});
+}
+
 void check_memory(const Config& config, const Network& network, const Processes& processes) {
-  constexpr double kFloat = sizeof(float), kDouble = sizeof(double), kCrop = sizeof(Crop);
+  constexpr double kDouble = sizeof(double), kCrop = sizeof(Crop);
   std::vector<MemoryNeed> needs = {network_need(config, network)};
   if (config.mining.miner != "none") {
     const bool posterior = make_miner(config.mining.miner)->uses_posterior();
-    const auto pool = static_cast<double>(config.mining.pool),
-               select = static_cast<double>(config.mining.select);
-    constexpr double kDraws = 9;  // columns of wᵀφ that are kept of every crop (mining/boundary.cpp)
-    const double scored = pool * part_of_pool(config, processes.all);
-    needs.push_back({"mining.pool", fmt::format("{} crops", config.mining.pool), "lower it",
-                     pool * kCrop + scored * (3 * kFloat + (posterior ? kDraws * kFloat : 0))});
+    const auto select = static_cast<double>(config.mining.select);
+    needs.push_back(pool_need(config, {{static_cast<double>(config.mining.pool), 0}}, processes));
     needs.push_back({"mining.select", fmt::format("{} outliers", config.mining.select), "lower it",
                      select * (4 * kCrop + 2 * kDouble)});
     if (posterior) {
@@ -137,11 +173,14 @@ void check_drawing_memory(const Config& config, const Mixture& outliers, const P
   const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
   const int64_t until = config.mining.until, epochs = config.train.epochs;
   const auto mined = static_cast<double>(until == 0 ? epochs : std::min(epochs, until));
-  const double share = config.mining.miner == "none"
-                           ? 1
-                           : std::min(1.0, part_of_pool(config, processes.all) + 1.0 / processes.all);
   const std::vector<int64_t> counts = pool_counts(outliers, config.mining.pool);
-  std::vector<MemoryNeed> needs;
+  if (counts.empty() || config.mining.miner == "none") return;
+  const double part = scoring_of(config.mining).shared ? 1.0 / processes.all : 1,
+               share = std::min(1.0, part + 1.0 / processes.all);
+  std::vector<PoolPart> parts;
+  for (size_t i = 0; i < counts.size(); ++i)
+    parts.push_back({static_cast<double>(counts[i]), static_cast<double>(outliers.parts()[i].images.size())});
+  std::vector<MemoryNeed> needs = {pool_need(config, parts, processes)};
   for (size_t i = 0; i < counts.size(); ++i) {
     const MixturePart& part = outliers.parts()[i];
     if (!part.lazy) continue;

@@ -8,6 +8,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "images/mixture.h"
 #include "poem/config.h"
@@ -24,12 +25,31 @@ struct Processes {
 // suffice.
 void check_memory(const Config& config, const Network& network, const Processes& processes = {});
 
-// What worlds that are drawn on demand (poem/read.h) can take in a whole run.
+// The pool, when it is known how many images it is drawn from; and what worlds that are drawn on demand
+// (poem/read.h) can take in a whole run.
 void check_drawing_memory(const Config& config, const Mixture& outliers, const Processes& processes = {});
 
 // A train step on the CPU, `id_images` being those that are trained on.
 void check_step_memory(const Config& config, const NetworkSpec& spec, int64_t id_images,
                        const Processes& processes = {});
+
+// What one source gives to a pool: crops of so many images; 0: of a number that is not known.
+struct PoolPart {
+  double crops = 0, images = 0;
+};
+
+// How a miner goes through a pool.
+struct PoolScoring {
+  bool features = true;    // it asks for features
+  bool shared = true;      // each process scores a part; otherwise each scores all of it
+  bool posterior = false;  // it draws from the posterior
+  double candidates = 1;   // mining.candidates
+};
+PoolScoring scoring_of(const MiningSettings& settings);
+
+// The most bytes that the pool of an epoch takes at once in one of so many processes and on its device: its
+// crops, while they are drawn and while they are scored. Features are not counted.
+double pool_bytes(const std::vector<PoolPart>& parts, const PoolScoring& scoring, double processes);
 
 // The most bytes that tensors of this thread take at once, beyond those there are, while `work` runs.
 int64_t peak_bytes(const std::function<void()>& work);

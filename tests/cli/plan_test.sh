@@ -34,7 +34,23 @@ assert machine["disk_bytes_per_s"] > 0 and speed["step_s"] > 0
 PYTHON
 expect_same "$(ls)" "$(printf 'machine.json\nplan.svg')" # bench leaves nothing else
 
-expect_error "CPU with" "between hosts" "poem bench on several processes" "host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2 --images 2000
+expect_error "CPU with" "has 1 device per host" "if one machine has 2, run poem bench on 2 processes of it;" \
+  "give host_link_bytes_per_s" -- plan "$config" --machine machine.json --gpus 2 --images 2000
+# Of a frozen backbone a step takes as long as features do, and only the last layer's gradients are summed.
+frozen() { # ARGUMENTS...: prints seconds of training and bytes per device and step on two devices
+  expect_ok plan "$sources/configs/cifar10-poem.yaml" --gpus 2 --json "$@"
+  python3 -c 'import json, sys; train = json.load(sys.stdin)["phases"][2]; print(round(train["seconds"], 2), round(train["message_bytes_per_device"] / 782))' <"$logs/out"
+}
+large=(--set train.batch=64 --set train.outlier_batch=6400 --set train.freeze=backbone --set network.init=absent.pth)
+# 782 * 6464 / (2 * 161542) s and 3 messages; 4 * (342 * 10 + 10), 8, and half of 4 * 10 * 6464 bytes.
+expect_same "$(frozen "${large[@]}")" "15.68 143008"
+expect_same "$(frozen "${large[@]}" --classes 100)" "15.69 $((4 * 34300 + 8 + 2 * 100 * 6464))"
+# Points, grey images and networks for images of one size.
+write_flat_config flat.yaml
+expect_ok plan flat.yaml --images 100
+expect_ok plan "$config" --images 2000 --set network.mean=[100] --set network.std=[60]
+rm flat.yaml
+
 # What train would refuse.
 expect_error "mining.select" "13000 outliers" "the pool offers only 12000" "mining.pool" -- plan "$config" --set mining.select=13000
 expect_error "mining.select" "offers only 6000" -- plan "$config" --set mining.select=6001 --set mining.skip=0.5
@@ -66,9 +82,12 @@ assert machine["host_link_bytes_per_s"] == 0, machine
 train = next(phase for phase in plan["phases"] if phase["phase"] == "train")
 speed, steps = machine["networks"][0], 500
 sent = train["message_bytes_per_device"] / steps
-# Per step two sums of two hops each, and a gather of one.
+# Per step two sums of two hops each, and a gather of one; at the end a mean and a variance of 7 BatchNorms.
 messages = sent / machine["link_bytes_per_s"] + 5 * machine["link_latency_s"]
 compute = max(speed["step_s"], 8 / (2 * speed["train_images_per_s"]))
-assert math.isclose(train["seconds"], steps * (compute + messages), rel_tol=1e-6), (train, machine)
+assert math.isclose(train["seconds"], steps * (compute + messages) + 14 * 2 * machine["link_latency_s"], rel_tol=1e-6), (train, machine)
 PYTHON
-expect_error "between hosts" "poem bench on several processes" -- plan "$config" --machine pair.json --gpus 3 --images 2000
+expect_error "has 2 devices per host" "run poem bench on 3 processes of it or raise devices_per_host" -- \
+  plan "$config" --machine pair.json --gpus 3 --images 2000
+sed -i 's/"devices_per_host": 2/"devices_per_host": 3/' pair.json
+expect_ok plan "$config" --machine pair.json --gpus 3 --images 2000
