@@ -173,8 +173,9 @@ void Trainer::mine_outliers() {
   Mined mined = mine(miner, task, mined_, team_);  // mining/thompson.cpp draws w ~ P(w)
   mined_ = std::move(mined.crops);
   diagnostics_ = std::move(mined.diagnostics);
-  diagnostics_->classes = class_shares(
-      data_.outliers, miner.uses_features() ? task.pool : sample_of(task.pool, data_.outliers), mined_);
+  diagnostics_->classes = miner.uses_features()
+                              ? class_shares(data_.outliers, task.pool, mined_)
+                              : class_shares(data_.outliers, sample_of(task.pool, data_.outliers), mined_);
   if (data_.outliers.parts().size() > 1)
     diagnostics_->sources = source_shares(data_.outliers, task.pool, mined_);
 }
