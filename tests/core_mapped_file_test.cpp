@@ -1,15 +1,22 @@
 #include "core/mapped_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <vector>
 
 #include "core/file.h"
+#include "core/memory.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 
@@ -77,6 +84,60 @@ TEST(MappedPages, AreReadAheadAndLetGo) {
   let_go(all);
   EXPECT_EQ(resident(file.data()), 0);
   EXPECT_EQ(static_cast<char>(file.data()[1000]), bytes_of(1001, 5)[1000]);
+}
+
+// The pages of a file of which mincore() says that the system has them in memory, mapped or not.
+int64_t cached(const Span& span) {
+  std::vector<unsigned char> pages((static_cast<uint64_t>(span.end - span.begin) + kPageBytes - 1) /
+                                   kPageBytes);
+  EXPECT_EQ(
+      ::mincore(const_cast<uint8_t*>(span.begin), static_cast<size_t>(span.end - span.begin), pages.data()),
+      0);
+  return std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; });
+}
+
+void write_to_disk(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR);
+  ASSERT_GE(file, 0);
+  EXPECT_EQ(::fsync(file), 0);
+  ::close(file);
+}
+
+// Whether the file system has no disk behind it.
+bool in_memory(const std::string& path) {
+  struct statfs system;
+  EXPECT_EQ(::statfs(path.c_str(), &system), 0);
+  return system.f_type == TMPFS_MAGIC;
+}
+
+TEST(MappedPages, OfSmallFilesStayInTheSystemsCache) {
+  TemporaryFolder folder;
+  constexpr size_t kBytes = 8 << 20;
+  write_file(folder / "a", bytes_of(kBytes, 5));
+  const MappedFile file(folder / "a");
+  const Span all{file.data(), file.data() + kBytes};
+  read_ahead({all});
+  let_go(all);
+  EXPECT_EQ(resident(file.data()), 0);
+  EXPECT_EQ(cached(all), static_cast<int64_t>(kBytes / kPageBytes));
+}
+
+TEST(MappedPages, OfFilesBeyondMemoryAreForgotten) {
+  TemporaryFolder folder;
+  constexpr size_t kStart = 100, kBytes = 9 << 20;  // not whole pages, and not whole pieces of a reader
+  write_file(folder / "a", bytes_of(kBytes, 5));
+  std::filesystem::resize_file(folder / "a", available_memory() / 2 + (64 << 20));  // takes no space
+  write_to_disk(folder / "a");  // until then no page can be forgotten
+  const MappedFile file(folder / "a");
+  const Span all{file.data() + kStart, file.data() + kBytes};
+  read_ahead({all});
+  EXPECT_GE(resident(file.data()), static_cast<int64_t>(kBytes / 1024));
+  EXPECT_EQ(std::string(file.data(), file.data() + kBytes), bytes_of(kBytes, 5));
+  let_go(all);
+  EXPECT_EQ(resident(file.data()), 0);
+  const Span inside{file.data() + kPageBytes, file.data() + kBytes - kPageBytes};
+  EXPECT_EQ(cached(inside), in_memory(folder / "a") ? static_cast<int64_t>(kBytes / kPageBytes) - 2 : 0);
+  EXPECT_EQ(std::string(file.data(), file.data() + kBytes), bytes_of(kBytes, 5));
 }
 
 // What is not a file would lose its content if it were let go of.

@@ -11,9 +11,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <future>
 #include <mutex>
 
 #include "core/file.h"
+#include "core/memory.h"
 #include "poem/error.h"
 
 namespace poem {
@@ -25,6 +27,7 @@ struct Mapping {
   std::atomic<const uint8_t*> begin{nullptr};
   const uint8_t* end = nullptr;
   std::string path;
+  uint64_t offset = 0;  // in the file, where the mapping begins
   struct stat state = {};
   Mapping* next = nullptr;
 
@@ -36,14 +39,29 @@ struct Mapping {
 std::atomic<Mapping*> mappings{nullptr};
 std::mutex changing_mappings;
 
-void note_mapping(Span span, const std::string& path, const struct stat& state) {
+// Whether the system's cache shall keep what was read, for the next walk. Files that would fill it push out
+// what is needed more often, and are pushed out themselves before they are read again. Filling memory also
+// takes longer than reading (docs/performance.md): better to use the same pages again.
+std::atomic<bool> cache_keeps{true};
+
+void choose_cache() {
+  const std::lock_guard<std::mutex> lock(changing_mappings);
+  uint64_t mapped = 0;
+  for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next)
+    if (const uint8_t* begin = entry->begin; begin != nullptr)
+      mapped += static_cast<uint64_t>(entry->end - begin);
+  cache_keeps = mapped <= available_memory() / 2;
+}
+
+void note_mapping(Span span, const FilePiece& piece, const struct stat& state) {
   const std::lock_guard<std::mutex> lock(changing_mappings);
   Mapping* entry = mappings;
   while (entry != nullptr && entry->begin != nullptr) entry = entry->next;
   const bool fresh = entry == nullptr;
   if (fresh) entry = new Mapping;
   entry->end = span.end;
-  entry->path = path;
+  entry->path = piece.path;
+  entry->offset = piece.offset;
   entry->state = state;
   entry->begin = span.begin;
   if (!fresh) return;
@@ -62,6 +80,25 @@ struct Descriptor {
   ~Descriptor() { ::close(number); }
 };
 
+bool is_same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Calls use(descriptor, place in the file, bytes) for each file under this span. A file whose name now
+// belongs to another one is left out.
+template <class Use>
+void for_files(Span span, const Use& use) {
+  for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next) {
+    if (!entry->overlaps(span)) continue;
+    const Descriptor file{::open(entry->path.c_str(), O_RDONLY | O_CLOEXEC)};
+    struct stat now;
+    if (file.number < 0 || ::fstat(file.number, &now) != 0 || !is_same_file(now, entry->state)) continue;
+    const uint8_t* begin = entry->begin;
+    const uint8_t *first = std::max(span.begin, begin), *last = std::min(span.end, entry->end);
+    use(file.number, static_cast<off_t>(entry->offset) + (first - begin), last - first);
+  }
+}
+
 // Maps a piece at an address of memory that is ours.
 void map_piece(const FilePiece& piece, uint8_t* at) {
   const Descriptor file{open_to_read(piece.path)};
@@ -72,7 +109,7 @@ void map_piece(const FilePiece& piece, uint8_t* at) {
   if (::mmap(at, piece.bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file.number,
              static_cast<off_t>(piece.offset)) == MAP_FAILED)
     fail_with(piece.path, "map", errno);
-  note_mapping({at, at + piece.bytes}, piece.path, state);
+  note_mapping({at, at + piece.bytes}, piece, state);
 }
 
 // Another file under the same name does no harm: the mapping keeps the file that was opened.
@@ -80,7 +117,7 @@ void check_unchanged(const Mapping& mapping) {
   struct stat now;
   const struct stat& then = mapping.state;
   if (::stat(mapping.path.c_str(), &now) != 0) return;
-  if (now.st_dev != then.st_dev || now.st_ino != then.st_ino) return;
+  if (!is_same_file(now, then)) return;
   if (now.st_size == then.st_size && now.st_mtim.tv_sec == then.st_mtim.tv_sec &&
       now.st_mtim.tv_nsec == then.st_mtim.tv_nsec)
     return;
@@ -91,6 +128,41 @@ void check_unchanged(const Mapping& mapping) {
 Span whole_pages(Span span) {
   const auto down = [](const uint8_t* p) { return p - reinterpret_cast<uintptr_t>(p) % kPageBytes; };
   return {down(span.begin), down(span.end + kPageBytes - 1)};
+}
+
+// Announces these pages to the kernel, so that the disk works on many of them at a time.
+void announce(Span span) {
+  constexpr ptrdiff_t kStep = 128 << 10;  // the kernel reads no more at a time than its window
+  const auto [begin, end] = whole_pages(span);
+  for (const uint8_t* p = begin; p < end; p += kStep)
+    ::madvise(const_cast<uint8_t*>(p), static_cast<size_t>(std::min(kStep, end - p)), MADV_WILLNEED);
+}
+
+// Reads these pages into the cache in order, for which the kernel takes less processor time and larger pages.
+// What cannot be read is noticed when it is used.
+void read_through(Span span) {
+  for_files(span, [](int file, off_t place, ptrdiff_t bytes) {
+    std::vector<char> unused(128 << 10);
+    while (bytes > 0) {
+      const ssize_t count =
+          ::pread(file, unused.data(), std::min(unused.size(), static_cast<size_t>(bytes)), place);
+      if (count <= 0) return;
+      place += count;
+      bytes -= count;
+    }
+  });
+}
+
+// Several readers, so that a disk that answers slowly has more than one thing to do.
+void read_through(const std::vector<Span>& pieces) {
+  constexpr int kReaders = 4;
+  std::atomic<size_t> next{0};
+  const auto read = [&] {
+    for (size_t i = next++; i < pieces.size(); i = next++) read_through(pieces[i]);
+  };
+  std::vector<std::future<void>> readers;
+  for (int i = 0; i < kReaders; ++i) readers.push_back(std::async(std::launch::async, read));
+  for (auto& reader : readers) reader.get();
 }
 
 std::atomic<int> lost_page_code{0};
@@ -125,6 +197,7 @@ MappedFile::MappedFile(const std::vector<FilePiece>& pieces) {
     ::munmap(const_cast<void*>(p), size);
   });
   for (const FilePiece& piece : pieces) map_piece(piece, static_cast<uint8_t*>(memory) + piece.place);
+  choose_cache();
 }
 
 void read_ahead(const std::vector<Span>& spans) {
@@ -137,14 +210,19 @@ void read_ahead(const std::vector<Span>& spans) {
     check_unchanged(*entry);
   }
   if (!mapped) return;
-  constexpr ptrdiff_t kStep = 128 << 10;  // the kernel reads no more at a time than its window
+  constexpr ptrdiff_t kPiece = 4 << 20;  // bytes; shorter spans may be far apart
+  std::vector<Span> pieces;
   for (const Span& span : spans) {
-    const auto [begin, end] = whole_pages(span);
-    for (const uint8_t* p = begin; p < end; p += kStep)
-      ::madvise(const_cast<uint8_t*>(p), static_cast<size_t>(std::min(kStep, end - p)), MADV_WILLNEED);
+    if (cache_keeps || span.end - span.begin < kPiece) {
+      announce(span);
+      continue;
+    }
+    for (const uint8_t* p = span.begin; p < span.end; p += std::min(kPiece, span.end - p))
+      pieces.push_back({p, p + std::min(kPiece, span.end - p)});
   }
-  // Now the disk works on all of them. Touching every page waits for them and enters them into the page
-  // table, so that whoever needs them next need not wait.
+  if (!pieces.empty()) read_through(pieces);
+  // Touching every page waits for it and enters it into the page table, so that whoever needs it next need
+  // not wait.
   for (const Span& span : spans) {
     for (const uint8_t* p = whole_pages(span).begin; p < span.end; p += kPageBytes)
       static_cast<void>(*const_cast<const volatile uint8_t*>(std::max(p, span.begin)));
@@ -164,6 +242,10 @@ void let_go(Span span) {
     const auto [begin, end] = whole_pages({first, last});
     ::madvise(const_cast<uint8_t*>(begin), static_cast<size_t>(end - begin), MADV_DONTNEED);
   }
+  if (cache_keeps) return;
+  for_files(whole_pages(span), [](int file, off_t place, ptrdiff_t bytes) {
+    ::posix_fadvise(file, place, bytes, POSIX_FADV_DONTNEED);
+  });
 }
 
 void name_lost_pages(int exit_code) {

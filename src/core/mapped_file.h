@@ -48,7 +48,8 @@ void read_ahead(const std::vector<Span>& spans);
 // Throws an Error if any file was changed since it was mapped.
 void check_mapped_files();
 
-// Gives the pages of mapped files back to the system, which keeps them while it has room.
+// Gives the pages of mapped files back to the system. It keeps them while it has room, unless the files that
+// are mapped need more than half of the memory that was free when the last one was: then it forgets them.
 void let_go(Span span);
 
 // From now on, if a mapped page cannot be read because the file was cut short or its disk failed, the program
