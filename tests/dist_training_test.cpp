@@ -3,16 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <regex>
 #include <thread>
 
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "expect_error.h"
 #include "images/pool.h"
 #include "mining/mine.h"
 #include "poem/version.h"
+#include "release_interrupts.h"
 #include "team_threads.h"
 #include "temporary_folder.h"
 #include "train/agreement.h"
@@ -298,6 +301,34 @@ TEST(Ranks, NameTheOneThatIsSlow) {
     const std::string text = to_text(report, trainer.epochs());
     EXPECT_NE(text.find("slow: rank 2 worked 1."), std::string::npos) << text;
   });
+}
+
+// The first step needs more images than are made between two looks at Ctrl-C, which comes meanwhile.
+class Interrupts : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Interrupts, testing::Values(1, 2));
+
+TEST_P(Interrupts, LetAStepThatMakesItsImagesEnd) {
+  const Config config =
+      images({"network.name=mlp", "data.train=world:train:18", "mining.miner=random", "mining.pool=2600",
+              "mining.select=2500", "train.batch=8", "train.outlier_batch=1250", "score=energy"});
+  as_team(GetParam(), [&](const Team& team) {
+    TrainingData data = load_training_data(config);
+    const auto make = [](const std::vector<int64_t>& images, int64_t*) {
+      if (!interrupted()) std::raise(SIGINT);
+      return at::zeros({static_cast<int64_t>(images.size()), 3, 12, 12}, at::kByte);
+    };
+    const auto lazy = std::make_shared<LazyImages>("lazy", std::vector<int64_t>{2600, 3, 12, 12},
+                                                   std::vector<std::string>(), make);
+    data.outliers = Mixture({{lazy->images(), 1, lazy}});
+    Trainer trainer(config, data, kCpu, team);
+    team.any(false);  // all are here
+    if (team.first()) catch_interrupts();
+    team.any(false);
+    EXPECT_THROW(trainer.run_epoch(), Interrupted);
+    EXPECT_GT(lazy->made(), 512);
+    EXPECT_TRUE(trainer.in_epoch()) << "there is something to save";
+  });
+  release_interrupts();
 }
 
 TEST(Ranks, AreNotMoreThanTheImagesOfAStep) {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/interrupts.h"
 #include "core/progress.h"
 #include "poem/error.h"
 
@@ -66,8 +65,9 @@ void LazyImages::forget() {
   made_ = 0;
 }
 
-void LazyImages::make(const Crop* crops, int64_t count) {
+void LazyImages::make(const Crop* crops, int64_t count, void (*before_block)()) {
   std::vector<int64_t> missing = this->missing(crops, count);
+  if (missing.empty()) return;
   const uint64_t each = images_.pixels.nbytes() / there_.size();
   if (made_ > 0 && (static_cast<uint64_t>(made_) + missing.size()) * each > most_bytes_) {
     forget();
@@ -77,7 +77,7 @@ void LazyImages::make(const Crop* crops, int64_t count) {
   std::optional<Progress> bar;
   if (large) bar.emplace("making " + images_.name, static_cast<int64_t>(missing.size()), "images");
   for (size_t first = 0; first < missing.size(); first += kBlock) {
-    if (large) stop_if_interrupted();
+    if (large) before_block();
     const size_t last = std::min(first + kBlock, missing.size());
     make_block({missing.begin() + static_cast<int64_t>(first), missing.begin() + static_cast<int64_t>(last)});
     if (bar) bar->advance(static_cast<int64_t>(last - first));

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/interrupts.h"
 #include "poem/crops.h"
 
 namespace poem {
@@ -39,8 +40,9 @@ class LazyImages {
   // Pixels and labels are zeros until make() has made the image, and undefined once it was forgotten.
   const ImageSet& images() const { return images_; }
 
-  // Makes those images of the crops that are not there yet. Ctrl-C throws Interrupted between two blocks.
-  void make(const Crop* crops, int64_t count);
+  // Makes those images of the crops that are not there yet. `before_block` is called before each block if
+  // there are several, so that Ctrl-C can throw Interrupted.
+  void make(const Crop* crops, int64_t count, void (*before_block)() = stop_if_interrupted);
 
   int64_t made() const { return made_; }  // how many images are there
 

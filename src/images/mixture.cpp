@@ -70,7 +70,18 @@ void Mixture::make_labels(const std::vector<Crop>& crops) const {
   const Split own = split(*this, crops.data(), static_cast<int64_t>(crops.size()));
   for (size_t part = 0; part < parts_.size(); ++part) {
     if (unknown(parts_[part]))
-      make(parts_[part], own.crops[part].data(), static_cast<int64_t>(own.crops[part].size()));
+      poem::make(parts_[part], own.crops[part].data(), static_cast<int64_t>(own.crops[part].size()));
+  }
+}
+
+void Mixture::make(const std::vector<Crop>& crops, void (*before_block)()) const {
+  const auto lazy = [](const MixturePart& part) { return part.lazy != nullptr; };
+  if (std::none_of(parts_.begin(), parts_.end(), lazy)) return;
+  const Split own = split(*this, crops.data(), static_cast<int64_t>(crops.size()));
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    const std::vector<Crop>& some = own.crops[part];
+    if (lazy(parts_[part]))
+      parts_[part].lazy->make(some.data(), static_cast<int64_t>(some.size()), before_block);
   }
 }
 

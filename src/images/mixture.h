@@ -45,6 +45,8 @@ class Mixture {
   // One per crop: an index into class_names(); −1 if the part has no labels. Makes lazy images
   // whose labels are not known.
   std::vector<int64_t> labels(const std::vector<Crop>& crops) const;
+  // The lazy images of these crops are there from then on (LazyImages::make()).
+  void make(const std::vector<Crop>& crops, void (*before_block)()) const;
 
  private:
   void make_labels(const std::vector<Crop>& crops) const;

@@ -59,6 +59,7 @@ at::Tensor Batches::cut_rows(int64_t batch, size_t first, size_t step) const {
     row < all_id.size() ? id.push_back(all_id[row]) : outliers.push_back(all_outliers[row - all_id.size()]);
   const at::Tensor images = id_images_.cut(id.data(), static_cast<int64_t>(id.size()), data_.id_cut);
   if (outliers.empty()) return images;
+  data_.outliers.make(outliers, [] {});  // a step that was begun is finished, whatever signal comes
   return at::cat({images, outlier_images_.cut(outliers.data(), static_cast<int64_t>(outliers.size()),
                                               data_.outlier_cut)});
 }

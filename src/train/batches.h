@@ -22,7 +22,7 @@ class Batches {
 
   int64_t count() const;  // of an epoch; the last one may be smaller
   void begin_epoch(int64_t epoch, std::vector<Crop> id, std::vector<Crop> mined);
-  MixedBatch operator[](int64_t batch) const;  // in a team, this rank's part of it
+  MixedBatch operator[](int64_t batch) const;  // in a team, this rank's part of it. Heeds no signal
   at::Tensor images(int64_t batch) const;      // all of a batch's images
 
   const DeviceImages& id_images() const { return id_images_; }

@@ -210,9 +210,11 @@ void Trainer::train(const std::vector<Crop>& id, const std::function<bool()>& st
 // If another rank goes in the middle of a step, what this one has is not worth saving, even if a signal ended
 // both.
 void Trainer::train_step() {
+  const MixedBatch batch = batches_[batch_];
   try {
-    step_(batches_[batch_], rate(batch_));
+    step_(batch, rate(batch_));
   } catch (const Interrupted&) {
+    if (team_.size() == 1) throw;
     throw SaidElsewhere();
   }
 }
