@@ -11,17 +11,23 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
 
+#include "core/interrupts.h"
 #include "dist/batch_norm.h"
+#include "dist/deadline.h"
 #include "dist/gradients.h"
 #include "dist/place.h"
 #include "dist/shared_memory.h"
 #include "expect_error.h"
+#include "release_interrupts.h"
 #include "team_threads.h"
 
 namespace poem {
@@ -189,6 +195,18 @@ TEST_P(Teams, MessagesOfAllLengthsStayApart) {
   });
 }
 
+// Ranks may keep a tensor in different ways, and must still send it on the same way.
+TEST_P(Teams, SumTensorsWhateverTheirStrides) {
+  const int size = GetParam();
+  const at::Tensor x = at::arange(6, at::kFloat).view({2, 3}), columns = x.t().contiguous().t();
+  ASSERT_FALSE(columns.is_contiguous());
+  as_team(size, [&](const Team& team) {
+    const at::Tensor sum = (team.first() ? columns : x).clone();
+    team.sum(sum);
+    EXPECT_TRUE(at::equal(sum, x * size));
+  });
+}
+
 // A rank may write its next message while others still read this one.
 TEST_P(Teams, NoMessageTakesThePlaceOfOneThatIsStillRead) {
   const int size = GetParam();
@@ -339,18 +357,21 @@ TEST_P(Teams, BatchNormSeesTheWholeBatch) {
 }
 
 TEST(Team, NamesARankThatIsGone) {
+  const auto lose = [](bool closes, int64_t numbers) {
+    const auto channels = connect_threads(2, std::chrono::seconds(20));
+    std::thread other([&] {
+      const auto channel = channels[1]();
+      if (closes) channel->close();  // without a word
+    });
+    const Team team(channels[0](), thread_place(0, 2));
+    expect_error([&] { team.sum(at::ones({numbers})); }, {"rank 1", "continue from the checkpoint"});
+    other.join();
+  };
+  std::vector<std::thread> threads;  // each waits some seconds for an answer
   for (const bool closes : {true, false}) {
-    for (const int64_t numbers : {3, 100000}) {
-      const auto channels = connect_threads(2, std::chrono::seconds(20));
-      std::thread other([&] {
-        const auto channel = channels[1]();
-        if (closes) channel->close();  // without a word
-      });
-      const Team team(channels[0](), thread_place(0, 2));
-      expect_error([&] { team.sum(at::ones({numbers})); }, {"rank 1", "continue from the checkpoint"});
-      other.join();
-    }
+    for (const int64_t numbers : {3, 100000}) threads.emplace_back(lose, closes, numbers);
   }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Team, SeesThatARankIsGoneWhileAnotherIsBusy) {
@@ -371,6 +392,108 @@ TEST(Team, SeesThatARankIsGoneWhileAnotherIsBusy) {
   seen.set_value();
   busy.join();
   gone.join();
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Of ranks on machines of their own.
+class FarChannel : public ChannelAround {
+ public:
+  using ChannelAround::ChannelAround;
+  void write(const std::string& key, const std::string& text) override {
+    ChannelAround::write(key, key.rfind("host/", 0) == 0 ? "far-" + key.substr(5) + " 5" : text);
+  }
+};
+
+// A rank that has noticed the loss ends its connections at once, those of sums that are on their way too, so
+// that the ranks which wait for it notice as well and are not named instead of the lost one.
+TEST(Team, NamesOnlyTheRankThatIsGoneOfFour) {
+  constexpr int kSize = 4, kGone = 2;
+  const auto channels = connect_threads(kSize, std::chrono::seconds(20));
+  std::vector<std::string> messages(kSize);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kSize; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto channel = std::make_unique<FarChannel>(channels[rank]());
+      if (rank == kGone) return channel->write("host/2", "");
+      const Team team(std::move(channel), thread_place(rank, kSize));
+      const std::function<void()> first = team.start_sum(at::ones({100000})),
+                                  second = team.start_sum(at::ones({100000}));
+      try {
+        first();
+      } catch (const Error& error) {
+        messages[rank] = error.where();
+      } catch (const SaidElsewhere&) {
+        messages[rank] = "said elsewhere";
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int rank : {0, 1, 3}) EXPECT_EQ(messages[rank], "rank 2 (process 5 on far-2)") << rank;
+}
+
+// A sum waits for a rank that is busy, or hangs, and would end with the timeout.
+TEST(Team, DoesNotWaitForABusyRankToNameOneThatIsGone) {
+  const auto lose = [](int gone) {
+    const auto channels = connect_threads(3, std::chrono::seconds(20));
+    std::promise<void> seen;
+    std::vector<std::thread> others;
+    others.emplace_back([&] {
+      const auto channel = channels[2 - gone]();
+      if (gone == 2) channel->write("host/0", "far 5");
+      seen.get_future().wait();
+    });
+    others.emplace_back([&] {
+      const auto channel = channels[gone]();
+      if (gone == 0) channel->write("host/0", "far 5");
+    });
+    EXPECT_LT(seconds_of([&] {
+                const Team team(channels[1](), thread_place(1, 3));
+                const std::function<void()> on_its_way = team.start_sum(at::ones({100000}));
+                expect_error([&] { team.sum(1.0); }, {fmt::format("rank {}", gone)});
+              }),
+              15)
+        << gone;
+    seen.set_value();
+    for (std::thread& other : others) other.join();
+  };
+  std::thread first(lose, 0);
+  lose(2);
+  first.join();
+}
+
+TEST(Connect, HeedsCtrlCWhileItWaitsForTheConnectionsOfOthers) {
+  const auto channels = connect_threads(2, std::chrono::seconds(2));
+  catch_interrupts();
+  std::raise(SIGINT);
+  EXPECT_THROW(channels[0](), Interrupted);
+  release_interrupts();
+}
+
+TEST(InTime, ReturnsOrThrowsWhatTheCallDoes) {
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  EXPECT_EQ(in_time(soon, [] { return 3; }), 3);
+  EXPECT_THROW(in_time(soon, [] { throw SaidElsewhere(); }), SaidElsewhere);
+  const auto resource = std::make_shared<int>(0);
+  in_time(soon, [resource = resource] {});
+  EXPECT_EQ(resource.use_count(), 1) << "the call has ended with all that it owned";
+}
+
+TEST(InTime, LeavesACallAloneThatDoesNotEnd) {
+  std::promise<void> end;
+  const auto call = [end = end.get_future().share()] { end.wait_for(std::chrono::seconds(20)); };
+  const auto now = std::chrono::steady_clock::now();
+  EXPECT_LT(seconds_of([&] {
+              EXPECT_THROW(in_time(now + std::chrono::milliseconds(50), call), std::runtime_error);
+              EXPECT_THROW(in_time(now + std::chrono::seconds(20), call, [] { throw Interrupted(); }),
+                           Interrupted);
+            }),
+            10);
+  end.set_value();
 }
 
 // Carries texts only. `blind` finds no memory by its name.
@@ -458,7 +581,7 @@ TEST(Team, SpeaksOnEveryMachineWithoutTheTable) {
     Place place = thread_place(rank, 6);
     place.local_rank = rank % 3;
     place.local_size = 3;
-    Table table;
+    Table table = {{"host/0", "far 5"}};
     for (int other = 0; other < 6; ++other) table[fmt::format("left/{}", other)] = "";
     EXPECT_EQ(Team(std::make_unique<BrokenChannel>(table), place).says("rank 0 has ended"), expected[rank])
         << rank;
@@ -472,11 +595,16 @@ int ended_process() {
   return child;
 }
 
-// What rank 2 of three says of ranks 0 and 1, which do not answer. `fill` gets the table, in which rank 2 has
-// written where it runs.
+// How ranks of this machine say where they run.
+std::string address_of(int process) {
+  return fmt::format("{} {} {}", host_name(), process,
+                     std::filesystem::read_symlink("/proc/self/ns/pid").string());
+}
+
+// What rank 2 of three says of ranks 0 and 1, which do not answer. `fill` gets the table.
 std::string message_about(const std::function<void(Table&)>& fill, Table& table) {
-  const Team team(std::make_unique<BrokenChannel>(table), thread_place(2, 3));
   fill(table);
+  const Team team(std::make_unique<BrokenChannel>(table), thread_place(2, 3));
   try {
     team.sum(1.0);
   } catch (const Error& error) {
@@ -488,11 +616,7 @@ std::string message_about(const std::function<void(Table&)>& fill, Table& table)
 // A rank sees of its own machine who still runs, and reads the rest in the table.
 TEST(Team, SaysOfRanksOnlyWhatIsKnown) {
   const int ended = ended_process();
-  const auto ended_here = [&](const Table& table) {
-    const std::string own = std::to_string(::getpid());
-    std::string address = table.at("host/2");
-    return address.replace(address.find(" " + own) + 1, own.size(), std::to_string(ended));
-  };
+  const std::string ended_here = address_of(ended), runs_here = address_of(::getpid());
   const std::string killed = fmt::format("(process {} on {})", ended, host_name());
   const std::string running = fmt::format("(process {} on {})", ::getpid(), host_name());
   const std::string remedy = " (see why, then continue from the checkpoint, or start again if there is none)";
@@ -508,7 +632,7 @@ TEST(Team, SaysOfRanksOnlyWhatIsKnown) {
        },
        "rank 1 (process 6 on far): has not answered: killed, hanging, busy, or out of reach"},
       {[&](Table& t) {
-         t.insert({{"host/0", "far 5"}, {"host/1", ended_here(t)}});
+         t.insert({{"host/0", "far 5"}, {"host/1", ended_here}});
        },
        fmt::format("rank 1 {}: was killed", killed)},
       {[](Table& t) {
@@ -516,15 +640,15 @@ TEST(Team, SaysOfRanksOnlyWhatIsKnown) {
        },
        "rank 0 (process 5 on far): was killed"},
       {[&](Table& t) {
-         t.insert({{"host/0", ended_here(t)}, {"host/1", ended_here(t)}});
+         t.insert({{"host/0", ended_here}, {"host/1", ended_here}});
        },
        fmt::format("rank 0 {}, rank 1 {}: were killed", killed, killed)},
-      {[](Table& t) {
-         t.insert({{"host/0", "far 5"}, {"host/1", t.at("host/2")}});
+      {[&](Table& t) {
+         t.insert({{"host/0", "far 5"}, {"host/1", runs_here}});
        },
        "rank 0 (process 5 on far): has not answered: killed, hanging, busy, or out of reach"},
-      {[](Table& t) {
-         t.insert({{"host/0", "far 5"}, {"stuck/0", ""}, {"host/1", t.at("host/2")}});
+      {[&](Table& t) {
+         t.insert({{"host/0", "far 5"}, {"stuck/0", ""}, {"host/1", runs_here}});
        },
        fmt::format("rank 1 {}: runs, but does not answer", running)},
   };
@@ -536,8 +660,81 @@ TEST(Team, SaysOfRanksOnlyWhatIsKnown) {
     });
   for (std::thread& thread : threads) thread.join();
   Table told;
-  message_about([&](Table& t) { t.insert({{"host/0", ended_here(t)}, {"host/1", ended_here(t)}}); }, told);
+  message_about([&](Table& t) { t.insert({{"host/0", ended_here}, {"host/1", ended_here}}); }, told);
   EXPECT_EQ(told.count("killed/0") + told.count("killed/1"), 2) << "other machines see only the table";
+}
+
+// Of a rank that reaches no other. The table answers until the rank has joined, and neither the end of its
+// connections nor its own comes before `end`.
+class HangingChannel : public BrokenChannel {
+ public:
+  HangingChannel(Table& table, std::shared_future<void> end, std::shared_ptr<std::atomic<int>> asked)
+      : BrokenChannel(table), end_(std::move(end)), asked_(std::move(asked)) {}
+  ~HangingChannel() override { wait(); }
+  void close() override { wait(); }
+  void write(const std::string& key, const std::string& text) override {
+    if (key.rfind("host/", 0) == 0) BrokenChannel::write(key, text);  // else sent, and not yet received
+  }
+  bool has(const std::string&) override {
+    ++*asked_;
+    wait();
+    return false;
+  }
+  int64_t count(const std::string&) override { return has(""); }
+
+ private:
+  void wait() const { end_.wait_for(std::chrono::seconds(30)); }
+
+  const std::shared_future<void> end_;
+  const std::shared_ptr<std::atomic<int>> asked_;
+};
+
+// What rank 1 of two says of rank 0, which keeps the table and hangs.
+std::string message_about_first(const std::string& address, bool agent, const std::shared_future<void>& end) {
+  Table table = {{"host/0", address}};
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  Place place = thread_place(1, 2);
+  place.agent = agent;
+  std::string message;
+  EXPECT_LT(seconds_of([&] {
+              const Team team(std::make_unique<HangingChannel>(table, end, asked), place);
+              try {
+                team.sum(1.0);
+              } catch (const Error& error) {
+                message = error.what();
+              }
+              EXPECT_TRUE(team.says(message)) << "nobody else may";
+            }),
+            20);
+  EXPECT_EQ(*asked, 1) << "once is enough";
+  return message;
+}
+
+TEST(Team, EndsAndNamesRankZeroThatHangs) {
+  const int ended = ended_process();
+  const std::string remedy = " (see why, then continue from the checkpoint, or start again if there is none)";
+  struct Case {
+    std::string address;
+    bool agent;
+    std::string expected;
+  };
+  const std::vector<Case> cases = {
+      {address_of(::getpid()), false,
+       fmt::format("rank 0 (process {} on {}): runs, but does not answer", ::getpid(), host_name())},
+      {address_of(ended), false, fmt::format("rank 0 (process {} on {}): has ended", ended, host_name())},
+      {"far 5", false, "rank 0 (process 5 on far): has ended, hangs, or its machine cannot be reached"},
+      {address_of(::getpid()), true,
+       "torchrun at 127.0.0.1:29500: has ended, hangs, or its machine cannot be reached"},
+  };
+  std::promise<void> end;
+  const std::shared_future<void> ends = end.get_future().share();
+  std::vector<std::thread> threads;  // each waits some seconds for an answer
+  for (const Case& one : cases) {
+    threads.emplace_back(
+        [&, one] { EXPECT_EQ(message_about_first(one.address, one.agent, ends), one.expected + remedy); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  end.set_value();
 }
 
 int free_port() {
@@ -552,8 +749,10 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// What becomes of ranks that meet, each with the number of ranks and the device that it was given.
-std::vector<std::string> outcomes_of(const std::vector<std::pair<int, at::Device>>& ranks) {
+// What becomes of ranks that meet, each with the number of ranks and the device that it was given, and with
+// the build of the poem that it runs.
+std::vector<std::string> outcomes_of(const std::vector<std::pair<int, at::Device>>& ranks,
+                                     const std::vector<std::string>& builds = {}) {
   const int port = free_port();
   std::vector<std::string> outcomes(ranks.size());
   std::vector<std::thread> threads;
@@ -562,7 +761,8 @@ std::vector<std::string> outcomes_of(const std::vector<std::pair<int, at::Device
       Place place = thread_place(static_cast<int>(rank), ranks[rank].first);
       place.port = port;
       try {
-        connect(place, ranks[rank].second, std::chrono::seconds(4));
+        connect(place, ranks[rank].second, std::chrono::seconds(4),
+                builds.empty() ? own_build() : builds[rank]);
         outcomes[rank] = "connected";
       } catch (const Error& error) {
         outcomes[rank] = error.what();
@@ -593,6 +793,13 @@ TEST(Connect, RefusesRanksThatWereStartedInDifferentWays) {
             rank1 +
                 "is one of 2 processes, rank 0 is one of 3 processes (give all processes the same "
                 "WORLD_SIZE)");
+  EXPECT_EQ(outcomes_of({{2, cpu}, {2, cpu}}, {"poem 9.0.0 (A)", "poem 8.0.0 (B)"}),
+            Outcomes({elsewhere, rank1 + "runs poem 8.0.0 (B), rank 0 runs poem 9.0.0 (A) (start the same "
+                                         "poem, with the same LibTorch, on all machines)"}));
+  EXPECT_EQ(outcomes_of({{3, cpu}, {2, gpu}, {3, cpu}}, {"poem A", "poem B", "poem A"})[1].find(
+                rank1 + "runs poem B, rank 0 runs poem A ("),
+            0u)
+      << "the difference that explains the others";
 }
 
 }  // namespace

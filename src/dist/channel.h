@@ -29,19 +29,26 @@ class Channel {
   virtual std::function<void()> start_sum(const at::Tensor& tensor) = 0;
   // The tensors of all ranks, which have one shape, along a new first dimension.
   virtual at::Tensor gather(const at::Tensor& own) = 0;
-  // Ends all sums that are on their way, here and with the other ranks. The table remains.
+  // Ends all sums that are on their way, here and with the other ranks. The table remains. It may wait for
+  // sums that wait for a rank that hangs.
   virtual void close() = 0;
 
+  // The table. But for read(), these wait as long as rank 0 hangs, which keeps it (or as c10d has them wait).
   virtual void write(const std::string& key, const std::string& text) = 0;
-  virtual std::string read(const std::string& key) = 0;  // waits until it is written
+  virtual std::string read(const std::string& key) = 0;  // waits until it is written; not for ever
   virtual bool has(const std::string& key) = 0;
   virtual int64_t count(const std::string& key) = 0;  // how often it was called with this key, with this call
 };
 
+// What must be the same for ranks to understand each other: "poem 0.1.0 (LibTorch 1.13.1, protocol 1)".
+std::string own_build();
+
 // Meets the other ranks at the place's address, at most so long. An Error if they do not come, if the address
-// cannot be used, or if this poem was built without c10d. If ranks were given different numbers of ranks, or
-// some compute on a CPU and some on GPUs, it is an Error on one rank and SaidElsewhere on the others.
-std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout);
+// cannot be used, or if this poem was built without c10d. If ranks have different builds, were given
+// different numbers of ranks, or some compute on a CPU and some on GPUs, it is an Error on one rank and
+// SaidElsewhere on the others.
+std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout,
+                                 const std::string& build = own_build());
 
 // The channels of so many threads of this process, for tests: they need no port, and c10d stays in one file.
 // Thread r calls the r-th function, all at the same time.

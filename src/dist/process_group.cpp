@@ -6,15 +6,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <future>
+#include <cstring>
 #include <map>
 #include <stdexcept>
 #include <thread>
 
 #include "core/interrupts.h"
+#include "core/runtime.h"
 #include "dist/channel.h"
+#include "dist/deadline.h"
 #include "dist/shared_memory.h"
 #include "poem/error.h"
+#include "poem/version.h"
 
 #if defined(POEM_HAS_GLOO) || defined(POEM_HAS_NCCL)
 #define POEM_HAS_C10D
@@ -57,19 +60,23 @@ void finish(c10d::Work& work, Timeout timeout) {
   }
 }
 
-// c10d's own waits notice no signal. This one asks again and again, at first often.
-void await(c10d::Store& store, const std::string& key, Clock::time_point end) {
+// c10d's own waits notice no signal, and some have no end if rank 0 hangs, which keeps the table. This one
+// asks again and again, at first often.
+void await(const StorePtr& store, const std::string& key, Clock::time_point end) {
   constexpr Timeout kLongest(200);
-  for (Timeout pause(1); !store.check({key}); pause = std::min(2 * pause, kLongest)) {
+  const auto is_there = [store, key] { return store->check({key}); };
+  for (Timeout pause(1); !in_time(end, is_there, stop_if_interrupted);
+       pause = std::min(2 * pause, kLongest)) {
     stop_if_interrupted();
     if (Clock::now() > end) throw std::runtime_error("no answer in time");
     std::this_thread::sleep_for(pause);
   }
 }
 
-std::string text_of(c10d::Store& store, const std::string& key, Clock::time_point end) {
+std::string text_of(const StorePtr& store, const std::string& key, Clock::time_point end) {
   await(store, key, end);
-  const std::vector<uint8_t> text = store.get(key);
+  const std::vector<uint8_t> text = in_time(
+      end, [store, key] { return store->get(key); }, stop_if_interrupted);
   return {text.begin(), text.end()};
 }
 
@@ -101,10 +108,14 @@ class GroupChannel : public Channel {
   std::function<void()> start_sum(const at::Tensor& tensor) override {
     const at::Tensor there = tensor.to(device_).contiguous();
     std::vector<at::Tensor> tensors = {there};
-    const auto work = group().allreduce(tensors);
+    const auto work = std::make_shared<WorkPtr>(group().allreduce(tensors));
+    sums_.erase(std::remove_if(sums_.begin(), sums_.end(), [](const auto& sum) { return sum.expired(); }),
+                sums_.end());
+    sums_.push_back(work);
     return [tensor, there, work, timeout = timeout_] {
-      if (!there.is_same(tensor)) finish(*work, timeout);
-      work->wait();
+      if (!*work) throw std::runtime_error("the connection was closed");
+      if (!there.is_same(tensor)) finish(**work, timeout);
+      (*work)->wait();
       if (!there.is_same(tensor)) tensor.copy_(there);
     };
   }
@@ -119,15 +130,19 @@ class GroupChannel : public Channel {
     return at::stack(outputs[0]).to(own.device());
   }
 
+  // Works hold the connections of their group, which end with the last of them.
   void close() override {
-    if (group_) end_group(*group_);
-    group_.reset();
+    const auto group = std::move(group_);
+    for (const auto& sum : sums_) {
+      if (const auto work = sum.lock()) work->reset();
+    }
+    if (group) end_group(*group);
   }
 
   void write(const std::string& key, const std::string& text) override {
     store_->set(key, std::vector<uint8_t>(text.begin(), text.end()));
   }
-  std::string read(const std::string& key) override { return text_of(*store_, key, Clock::now() + timeout_); }
+  std::string read(const std::string& key) override { return text_of(store_, key, Clock::now() + timeout_); }
   bool has(const std::string& key) override { return store_->check({key}); }
   int64_t count(const std::string& key) override { return store_->add(key, 1); }
 
@@ -137,8 +152,11 @@ class GroupChannel : public Channel {
     return *group_;
   }
 
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
   StorePtr store_;
   c10::intrusive_ptr<Group> group_;
+  std::vector<std::weak_ptr<WorkPtr>> sums_;  // that are waited for, or will be
   const at::Device device_;
   const Timeout timeout_;
   const int size_;
@@ -154,9 +172,11 @@ std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size,
   options->devices = {interface     ? ProcessGroupGloo::createDeviceForInterface(interface)
                       : one_machine ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                     : ProcessGroupGloo::createDefaultDevice()};
+  // Waits for all others at the table, in c10d's way.
+  const auto join = [=] { return c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options); };
   return share_memory(
       std::make_unique<GroupChannel<ProcessGroupGloo>>(
-          store, c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options), at::kCPU, timeout),
+          store, in_time(Clock::now() + timeout, join, stop_if_interrupted), at::kCPU, timeout),
       rank, size, timeout);
 }
 #endif
@@ -175,31 +195,55 @@ bool is_free(int port) {
 }
 
 // Waits until all ranks have come here.
-void gather_at(c10d::Store& store, const std::string& point, const Place& place, Timeout timeout) {
+void gather_at(const StorePtr& store, const std::string& point, const Place& place, Timeout timeout) {
   const auto end = Clock::now() + timeout;
   const auto key = [&](int rank) { return fmt::format("{}/{}", point, rank); };
-  store.set(key(place.rank), std::vector<uint8_t>());
+  store->set(key(place.rank), std::vector<uint8_t>());
   for (int rank = 0; rank < place.size; ++rank) await(store, key(rank), end);
 }
 
 // Rank 0 keeps the table until the others, who are about to end too, have read it, if they do so soon.
-void part(c10d::Store& store, const Place& place) {
+void part(const StorePtr& store, const Place& place) {
   constexpr Timeout kSoon = std::chrono::seconds(3);
   const std::string point = "parted";
   try {
     if (place.rank == 0) return gather_at(store, point, place, kSoon);
-    store.set(fmt::format("{}/{}", point, place.rank), std::vector<uint8_t>());
+    store->set(fmt::format("{}/{}", point, place.rank), std::vector<uint8_t>());
   } catch (const std::exception&) {  // who has not come is not told
   }
 }
 
-// Every rank says `own` and waits for what the others say. If they differ, the first that does not say what
-// rank 0 says tells the user, and all end.
-void agree(c10d::Store& store, const std::string& topic, const std::string& own, const std::string& remedy,
-           const Place& place, Timeout timeout) {
+// What all ranks must have in common, and how to correct it where they have not.
+struct Fact {
+  std::string text, remedy;
+};
+
+constexpr const char* kBetween = "; ";  // facts
+
+// The i-th of the facts that a rank has said; the last one if they are fewer.
+std::string fact_of(const std::string& said, size_t i) {
+  size_t begin = 0;
+  for (size_t end; i > 0 && (end = said.find(kBetween, begin)) != std::string::npos; --i)
+    begin = end + std::strlen(kBetween);
+  return said.substr(begin, said.find(kBetween, begin) - begin);
+}
+
+Error difference(const std::vector<Fact>& own, const std::string& first, int rank) {
+  size_t i = 0;
+  while (i + 1 < own.size() && own[i].text == fact_of(first, i)) ++i;
+  return Error(fmt::format("rank {} on {}", rank, host_name()),
+               fmt::format("{}, rank 0 {}", own[i].text, fact_of(first, i)), own[i].remedy);
+}
+
+// Every rank says its facts and waits for those of the others. If they differ, the first that does not say
+// what rank 0 says tells the user, and all end. All facts are said at once, under the key that any poem
+// writes first: a rank that waits for what another one never says would wait until the timeout.
+void agree(const StorePtr& store, const std::vector<Fact>& facts, const Place& place, Timeout timeout) {
   const auto end = Clock::now() + timeout;
-  const auto key = [&](int rank) { return fmt::format("{}/{}", topic, rank); };
-  store.set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
+  const auto key = [](int rank) { return fmt::format("size/{}", rank); };
+  std::string own;
+  for (const Fact& fact : facts) own += (own.empty() ? "" : kBetween) + fact.text;
+  store->set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
   std::string first;
   for (int rank = 0; rank < place.size; ++rank) {
     const std::string text = text_of(store, key(rank), end);
@@ -207,31 +251,25 @@ void agree(c10d::Store& store, const std::string& topic, const std::string& own,
     if (text == first) continue;
     part(store, place);
     if (rank != place.rank) throw SaidElsewhere();
-    throw Error(fmt::format("rank {} on {}", rank, host_name()), fmt::format("{}, rank 0 {}", own, first),
-                remedy);
+    throw difference(facts, first, rank);
   }
 }
 
-// A rank may come before the one that listens, and who listens may be another program. c10d then waits until
-// the timeout, whatever signal comes: a thread does so, which is left alone if this process is asked to end.
+// A rank may come before the one that listens, and who listens may be another program, which never answers.
 StorePtr open_table(const std::string& address, const c10d::TCPStoreOptions& options) {
-  constexpr Timeout kPause(20);
-  std::packaged_task<StorePtr()> open([address, options] {
+  const auto open = [address, options] {
     const StorePtr table = c10::make_intrusive<c10d::TCPStore>(address, options);
     const std::string key = "poem";  // who answers to it is a table
     table->set(key, std::vector<uint8_t>());
     table->wait({key}, options.timeout);
     return table;
-  });
-  std::future<StorePtr> table = open.get_future();
-  std::thread(std::move(open)).detach();
-  while (table.wait_for(kPause) != std::future_status::ready) stop_if_interrupted();
-  return table.get();
+  };
+  return in_time(Clock::now() + options.timeout, open, stop_if_interrupted);
 }
 
 // The table of texts that rank 0 keeps, or torchrun, once all ranks use it and are fit for each other. After
 // a restart torchrun's table still has the texts of the processes before.
-StorePtr meet(const Place& place, at::Device device, Timeout timeout) {
+StorePtr meet(const Place& place, at::Device device, Timeout timeout, const std::string& build) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(place.port);
   options.isServer = place.rank == 0 && !place.agent;
@@ -239,22 +277,24 @@ StorePtr meet(const Place& place, at::Device device, Timeout timeout) {
   options.timeout = timeout;
   const StorePtr store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("poem/{}", place.attempt),
                                                                 open_table(place.address, options));
-  agree(*store, "size", fmt::format("is one of {} processes", place.size),
-        "give all processes the same WORLD_SIZE", place, timeout);
-  agree(*store, "device", device.is_cuda() ? "computes on a GPU" : "computes on the CPU",
-        "see with nvidia-smi whether each GPU works, or give all processes the same option device", place,
-        timeout);
+  agree(store,
+        {{"runs " + build, "start the same poem, with the same LibTorch, on all machines"},
+         {fmt::format("is one of {} processes", place.size), "give all processes the same WORLD_SIZE"},
+         {device.is_cuda() ? "computes on a GPU" : "computes on the CPU",
+          "see with nvidia-smi whether each GPU works, or give all processes the same option device"}},
+        place, timeout);
   return store;
 }
 
 #ifdef POEM_HAS_NCCL
 // The GPU of each rank, as "HOST BUS".
-std::vector<std::string> gpus_of(c10d::Store& store, const Place& place, at::Device device, Timeout timeout) {
+std::vector<std::string> gpus_of(const StorePtr& store, const Place& place, at::Device device,
+                                 Timeout timeout) {
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device.index());
   const std::string own =
       fmt::format("{} {:x}:{:x}:{:x}", host_name(), gpu.pciDomainID, gpu.pciBusID, gpu.pciDeviceID);
   const auto key = [](int rank) { return fmt::format("gpu/{}", rank); };
-  store.set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
+  store->set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
   std::vector<std::string> gpus;
   for (int rank = 0; rank < place.size; ++rank)
     gpus.push_back(text_of(store, key(rank), Clock::now() + timeout));
@@ -279,7 +319,7 @@ void allow_sharing(const std::vector<std::string>& gpus, int rank) {
 std::unique_ptr<Channel> nccl_channel(const StorePtr& store, const Place& place, at::Device device,
                                       Timeout timeout) {
   using c10d::ProcessGroupNCCL;
-  allow_sharing(gpus_of(*store, place, device, timeout), place.rank);
+  allow_sharing(gpus_of(store, place, device, timeout), place.rank);
   // A lost rank is an exception in this process, soon, instead of its end after a minute of notes for
   // developers.
   ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", 0);
@@ -308,7 +348,14 @@ std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
 
 }  // namespace
 
-std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout) {
+std::string own_build() {
+  // Raise it whenever ranks exchange something else, or in another order, before they compare their configs.
+  constexpr int kProtocol = 1;
+  return fmt::format("poem {} (LibTorch {}, protocol {})", version(), runtime().libtorch, kProtocol);
+}
+
+std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chrono::seconds timeout,
+                                 const std::string& build) {
   const std::string meeting = fmt::format("{}:{}", place.address, place.port);
   if (place.rank == 0 && !place.agent && !is_free(place.port)) {
     throw Error(meeting, "the port is in use by another process",
@@ -316,7 +363,7 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
   }
   StorePtr store;
   try {
-    store = meet(place, device, timeout);
+    store = meet(place, device, timeout, build);
   } catch (const Error&) {
     throw;
   } catch (const SaidElsewhere&) {
@@ -329,7 +376,7 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
   }
   try {
     std::unique_ptr<Channel> channel = channel_for(store, place, device, timeout);
-    gather_at(*store, "connected", place, timeout);  // none leaves while another still connects
+    gather_at(store, "connected", place, timeout);  // none leaves while another still connects
     return channel;
   } catch (const Error&) {
     throw;
@@ -354,7 +401,7 @@ std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(
       Place place;
       place.rank = rank;
       place.size = size;
-      gather_at(*store, "connected", place, timeout);
+      gather_at(store, "connected", place, timeout);
       return channel;
     });
   }
@@ -366,7 +413,9 @@ std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(
 
 #else
 
-std::unique_ptr<Channel> connect(const Place& place, at::Device, std::chrono::seconds) {
+std::string own_build() { return "poem without c10d"; }
+
+std::unique_ptr<Channel> connect(const Place& place, at::Device, std::chrono::seconds, const std::string&) {
   throw Error("train",
               fmt::format("is one of {} processes, but this poem was built without c10d", place.size),
               "start one process, or build with a LibTorch that has c10d and with Gloo's headers");

@@ -77,8 +77,8 @@ class SharedMemoryChannel : public Channel {
       : far_(std::move(far)), memory_(std::move(memory)), rank_(rank), size_(size), timeout_(timeout) {}
 
   std::function<void()> start_sum(const at::Tensor& tensor) override {
-    if (!fits(tensor) || !tensor.is_contiguous()) return far_->start_sum(tensor);
-    const std::vector<at::Tensor> all = exchange(tensor);
+    if (!fits(tensor)) return far_->start_sum(tensor);
+    const std::vector<at::Tensor> all = exchange(tensor.contiguous());
     tensor.copy_(all[0]);
     for (int rank = 1; rank < size_; ++rank) tensor.add_(all[rank]);  // in one order, so equal everywhere
     return [] {};
@@ -100,6 +100,7 @@ class SharedMemoryChannel : public Channel {
   int64_t count(const std::string& key) override { return far_->count(key); }
 
  private:
+  // What decides is the same on all ranks: not the strides, for instance.
   static bool fits(const at::Tensor& tensor) { return tensor.is_cpu() && tensor.nbytes() <= kRoom; }
 
   // The tensors of all ranks, in memory that the next call but one may overwrite.

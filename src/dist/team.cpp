@@ -12,9 +12,12 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "core/interrupts.h"
+#include "dist/deadline.h"
 #include "poem/error.h"
 
 namespace poem {
@@ -23,14 +26,49 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll(20);
-constexpr std::chrono::seconds kAnswer(3);     // time for other ranks to say that they are alive
+constexpr std::chrono::seconds kAnswer(3);     // time for other ranks, and for the table, to say anything
 constexpr std::chrono::seconds kFarewell(10);  // time for them to notice that rank 0 ends
 
 template <class Condition>
-void wait_for(std::chrono::seconds most, Condition condition) {
-  const auto end = Clock::now() + most;
+void wait_until(Clock::time_point end, Condition condition) {
   while (!condition() && Clock::now() < end) std::this_thread::sleep_for(kPoll);
 }
+
+// The table of texts, when it may not answer: rank 0 keeps it, and may hang. After the first call that failed
+// it is not asked again.
+class Table {
+  // The answer to a question about the channel, which must own what it touches.
+  template <class Question>
+  auto ask(Question question) {
+    if (gone_) throw std::runtime_error("the table is gone");
+    try {
+      return in_time(Clock::now() + kAnswer, [channel = channel_, question] { return question(*channel); });
+    } catch (const std::exception&) {
+      gone_ = true;
+      throw;
+    }
+  }
+
+ public:
+  explicit Table(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
+
+  void write(const std::string& key, const std::string& text) {
+    ask([key, text](Channel& channel) { channel.write(key, text); });
+  }
+  std::string read(const std::string& key) {
+    return ask([key](Channel& channel) { return channel.read(key); });
+  }
+  bool has(const std::string& key) {
+    return ask([key](Channel& channel) { return channel.has(key); });
+  }
+  int64_t count(const std::string& key) {
+    return ask([key](Channel& channel) { return channel.count(key); });
+  }
+
+ private:
+  std::shared_ptr<Channel> channel_;
+  bool gone_ = false;
+};
 
 // Where a rank runs. A process's number means something only in its container (namespace).
 struct Address {
@@ -81,18 +119,18 @@ struct Suspect {
 };
 
 // Only on its own machine can be seen whether a process still runs. What is seen there goes into the table.
-Suspect look_for(int rank, Channel& channel) {
-  const auto answered = [&] { return channel.has(key_of(kStuck, rank)) || channel.has(key_of(kLeft, rank)); };
+Suspect look_for(int rank, Table& table) {
+  const auto answered = [&] { return table.has(key_of(kStuck, rank)) || table.has(key_of(kLeft, rank)); };
   Suspect suspect{rank, Fate::kAnswered, {}};
   if (answered()) return suspect;
-  if (const std::string key = key_of(kHost, rank); channel.has(key))
-    suspect.address = address_from(channel.read(key));
+  if (const std::string key = key_of(kHost, rank); table.has(key))
+    suspect.address = address_from(table.read(key));
   const bool here = is_here(suspect.address);
   if (here && !runs(suspect.address.process)) {
     if (answered()) return suspect;  // it did so, and ended, since it was asked
-    channel.write(key_of(kKilled, rank), "");
+    table.write(key_of(kKilled, rank), "");
   }
-  suspect.fate = channel.has(key_of(kKilled, rank)) ? Fate::kKilled : here ? Fate::kRunsHere : Fate::kUnknown;
+  suspect.fate = table.has(key_of(kKilled, rank)) ? Fate::kKilled : here ? Fate::kRunsHere : Fate::kUnknown;
   return suspect;
 }
 
@@ -108,12 +146,17 @@ std::string then_go_on(const char* first) {
   return fmt::format("{}, then continue from the checkpoint, or start again if there is none", first);
 }
 
+std::string name_of(int rank, const Address& address) {
+  return fmt::format("rank {} (process {} on {})", rank, address.process, address.host);
+}
+
+constexpr const char* kRuns = "runs, but does not answer";
+
 // Names those of whom most is known: others may only be busy, and follow by themselves.
 Error error_about(const std::vector<Suspect>& suspects) {
   const auto error = [](const std::vector<Suspect>& some, const char* one, const char* several) {
     std::vector<std::string> names;
-    for (const auto& [rank, fate, address] : some)
-      names.push_back(fmt::format("rank {} (process {} on {})", rank, address.process, address.host));
+    for (const auto& [rank, fate, address] : some) names.push_back(name_of(rank, address));
     return Error(fmt::format("{}", fmt::join(names, ", ")), some.size() == 1 ? one : several,
                  then_go_on("see why"));
   };
@@ -123,7 +166,22 @@ Error error_about(const std::vector<Suspect>& suspects) {
     return error(silent, "has not answered: killed, hanging, busy, or out of reach",
                  "have not answered: killed, hanging, busy, or out of reach");
   }
-  return error(suspects, "runs, but does not answer", "run, but do not answer");
+  return error(suspects, kRuns, "run, but do not answer");
+}
+
+// Without the table only that is known of rank 0 which can be seen on its own machine, and nothing of the
+// others: those that are gone may have said why. The connections of a process end shortly before it does.
+Error error_without_table(const Place& place, const Address& rank0, Clock::time_point end) {
+  const char* unknown = "has ended, hangs, or its machine cannot be reached";
+  if (place.agent)
+    return Error(fmt::format("torchrun at {}:{}", place.address, place.port), unknown, then_go_on("see why"));
+  const bool here = is_here(rank0);
+  if (here) wait_until(end, [&] { return !runs(rank0.process); });
+  return Error(name_of(0, rank0),
+               !here                 ? unknown
+               : runs(rank0.process) ? kRuns
+                                     : "has ended",
+               then_go_on("see why"));
 }
 
 // Row i of the result is row i / size of rank i % size. The padding of shorter ranks lies behind `total`.
@@ -152,30 +210,50 @@ struct Rows : torch::autograd::Function<Rows> {
 }  // namespace
 
 struct Team::State {
-  State(std::unique_ptr<Channel> channel, const Place& place) : channel(std::move(channel)), place(place) {
-    this->channel->write(key_of(kHost, place.rank), text_of(own_address()));
-  }
+  State(std::unique_ptr<Channel> own_channel, const Place& place)
+      : channel(std::move(own_channel)), table(channel), place(place) {}
 
   // Whoever waits for this rank learns that it has left. Rank 0 holds the table of texts, so it stays until
   // the others have left too.
   ~State() {
     try {
-      channel->write(key_of(kLeft, place.rank), "");
-      channel->close();
-      if (place.rank > 0) return;
-      wait_for(kFarewell, [&] {
-        for (int rank = 0; rank < place.size; ++rank) {
-          const bool lost = std::find(missing.begin(), missing.end(), rank) != missing.end();
-          if (!lost && !channel->has(key_of(kLeft, rank))) return false;
-        }
-        return true;
-      });
+      table.write(key_of(kLeft, place.rank), "");
+      close();
+      if (place.rank == 0) wait_until(Clock::now() + kFarewell, [this] { return others_left(); });
     } catch (const std::exception&) {  // rank 0 has gone: nobody is left to be told
+    }
+    close();
+    table = Table(nullptr);
+    shortly([channel = std::move(channel)]() mutable { channel.reset(); });
+  }
+
+  // At most once. Sums that are on their way to a rank that hangs may end much later.
+  void close() {
+    if (!std::exchange(closed, true)) shortly([channel = channel] { channel->close(); });
+  }
+
+  bool others_left() {
+    for (int rank = 0; rank < place.size; ++rank) {
+      const bool lost = std::find(missing.begin(), missing.end(), rank) != missing.end();
+      if (!lost && !table.has(key_of(kLeft, rank))) return false;
+    }
+    return true;
+  }
+
+  // Goes on alone if it takes longer, or if it fails.
+  template <class Call>
+  static void shortly(Call call) {
+    try {
+      in_time(Clock::now() + kAnswer, std::move(call));
+    } catch (const std::exception&) {
     }
   }
 
-  std::unique_ptr<Channel> channel;
+  std::shared_ptr<Channel> channel;
+  Table table;
   const Place place;
+  Address rank0;  // where the table is
+  bool closed = false;
   int64_t shares = 0;  // of bytes sent; `size` of them are one, so that sums need no fractions
   double waited = 0;
   std::vector<int> missing;  // ranks that cannot be reached
@@ -183,7 +261,12 @@ struct Team::State {
 
 Team::Team() = default;
 Team::Team(std::unique_ptr<Channel> channel, const Place& place)
-    : state_(std::make_shared<State>(std::move(channel), place)) {}
+    : state_(std::make_shared<State>(std::move(channel), place)) {
+  timed(0, [this] {
+    state_->channel->write(key_of(kHost, rank()), text_of(own_address()));
+    state_->rank0 = address_from(state_->channel->read(key_of(kHost, 0)));
+  });
+}
 
 int Team::rank() const { return state_ ? state_->place.rank : 0; }
 int Team::size() const { return state_ ? state_->place.size : 1; }
@@ -256,7 +339,7 @@ std::vector<std::string> Team::texts(const std::string& topic, const std::string
 bool Team::says(const std::string& text) const {
   if (!state_) return true;
   try {
-    return state_->channel->count("said/" + text) == 1;
+    return state_->table.count("said/" + text) == 1;
   } catch (const std::exception&) {  // rank 0 has gone
     return rank() <= 1 || state_->place.local_rank == 0;
   }
@@ -279,23 +362,24 @@ void Team::timed(int64_t shares, const std::function<void()>& exchange) const {
 // Every rank that still runs says so. Those that neither do nor have left are the ones that are missing.
 void Team::lost(const std::exception& problem) const {
   if (interrupted()) throw Interrupted();
-  Channel& channel = *state_->channel;
+  state_->close();  // whoever waits for this rank need not wait longer
+  Table& table = state_->table;
   std::vector<Suspect> missing;
   bool left = false;
+  const auto end = Clock::now() + kAnswer;
   try {
-    channel.close();  // whoever waits for this rank need not wait longer
-    channel.write(key_of(kStuck, rank()), "");
-    wait_for(kAnswer, [&] {
+    table.write(key_of(kStuck, rank()), "");
+    wait_until(end, [&] {
       missing.clear();
       for (int r = 0; r < size(); ++r) {
-        if (const Suspect suspect = look_for(r, channel); suspect.fate != Fate::kAnswered)
+        if (const Suspect suspect = look_for(r, table); suspect.fate != Fate::kAnswered)
           missing.push_back(suspect);
       }
       return with_fate(missing, Fate::kKilled).size() == missing.size();
     });
-    for (int r = 0; r < size(); ++r) left = left || channel.has(key_of(kLeft, r));
+    for (int r = 0; r < size(); ++r) left = left || table.has(key_of(kLeft, r));
   } catch (const std::exception&) {  // the table is gone
-    throw Error("rank 0", "has ended, or its machine cannot be reached", then_go_on("see why"));
+    throw error_without_table(state_->place, state_->rank0, end);
   }
   state_->missing.clear();
   for (const Suspect& suspect : missing) state_->missing.push_back(suspect.rank);

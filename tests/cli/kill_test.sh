@@ -79,22 +79,24 @@ expect_end 1
 expect_words "$logs/err" "was killed" "or start again if there is none"
 [ ! -e early ] || fail "the folder of a training without a checkpoint was left"
 
-# A rank that hangs: the other waits for it until --timeout.
-start train.yaml hanging --timeout 3
-hanging=$(process_of 1)
-waiting=$(process_of 0)
-kill -STOP "$hanging"
-for ((i = 0; i < 200; ++i)); do
-  [ -e "/proc/$waiting" ] || break
-  sleep 0.1
+# A rank that hangs: the other waits for it until --timeout, also for rank 0, which keeps the table of texts.
+for victim in 0 1; do
+  start train.yaml "hanging$victim" --timeout 3
+  hanging=$(process_of $victim)
+  waiting=$(process_of $((1 - victim)))
+  kill -STOP "$hanging"
+  for ((i = 0; i < 200; ++i)); do
+    [ -e "/proc/$waiting" ] || break
+    sleep 0.1
+  done
+  [ ! -e "/proc/$waiting" ] || fail "rank $((1 - victim)) waits longer than --timeout"
+  kill -9 "$hanging"
+  code=0
+  wait "$child" || code=$?
+  expect_same $code 2
+  grep -v "holds out few images" "$logs/all" >"$logs/err" || true
+  expect_one_line "rank $victim (process $hanging on" "runs, but does not answer" "continue from the checkpoint"
 done
-[ ! -e "/proc/$waiting" ] || fail "rank 0 waits longer than --timeout"
-kill -9 "$hanging"
-code=0
-wait "$child" || code=$?
-expect_same $code 2
-grep -v "holds out few images" "$logs/all" >"$logs/err" || true
-expect_one_line "rank 1 (process $hanging on" "runs, but does not answer" "continue from the checkpoint"
 expect_same_end calm-train
 
 # While rank 0 saves the second epoch. If it is killed itself, its half-written file shows that; rank 1 waits for it.

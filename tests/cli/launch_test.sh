@@ -101,6 +101,7 @@ expect_one_line "2 processes did not meet"
 for rank in 0 1; do
   GLOG_minloglevel=3 RANK=$rank WORLD_SIZE=2 MASTER_PORT=$(free_port) "$program" --threads 1 --quiet train flat.yaml --out waiting 2>"$logs/err" &
   child=$!
+  until [ "/proc/$child/exe" -ef "$program" ]; do sleep 0.02; done                   # until then it is a shell
   while ! grep -q '^SigCgt:.*[2367abef]$' "/proc/$child/status"; do sleep 0.02; done # Ctrl-C is caught
   sleep 0.5
   kill -INT "$child"
