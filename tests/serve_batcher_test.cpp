@@ -14,7 +14,7 @@ namespace poem {
 namespace {
 
 // A small network with random weights: verdicts differ from image to image.
-std::shared_ptr<const Detector> detector(double threshold = 0) {
+std::shared_ptr<const Detector> detector(double threshold = 0, int64_t size = 8) {
   NetworkSpec spec;
   spec.name = "wideresnet";
   spec.depth = 10;
@@ -26,13 +26,13 @@ std::shared_ptr<const Detector> detector(double threshold = 0) {
   d.score = make_score("energy");
   d.threshold = threshold;
   d.class_names = {"a", "b", "c"};
-  d.size = 8;
+  d.size = size;
   return std::make_shared<const Detector>(std::move(d));
 }
 
-at::Tensor images(int64_t count, uint64_t seed) {
+at::Tensor images(int64_t count, uint64_t seed, int64_t size = 8) {
   at::manual_seed(seed);
-  return at::randint(0, 256, {count, 3, 8, 8}, at::kByte);
+  return at::randint(0, 256, {count, 3, size, size}, at::kByte);
 }
 
 void expect_same(const std::vector<Verdict>& got, const std::vector<Verdict>& expected) {
@@ -124,6 +124,18 @@ TEST(Batcher, RequestsThatWaitShareAForwardPass) {
   for (auto& other : others) EXPECT_EQ(other.get().size(), 1u);
   EXPECT_EQ(first->get().size(), 600u);
   EXPECT_LE(batcher.batches(), 3);  // the first, perhaps one that began early, and the rest together
+}
+
+TEST(Batcher, AFewImagesShareAForwardPassHoweverLongItTakes) {
+  constexpr int64_t kSize = 256;  // more than 4 ms per image
+  const auto d = detector(0, kSize);
+  Batcher batcher({64, 1000}, /*threads=*/2);
+  batcher.judge(d, images(1, 1, kSize));  // tells how long an image takes
+  std::vector<std::future<std::vector<Verdict>>> asked;
+  for (uint64_t i = 0; i < 2; ++i) asked.push_back(*batcher.submit(d, images(4, i, kSize)));  // both are busy
+  for (uint64_t i = 0; i < 8; ++i) asked.push_back(*batcher.submit(d, images(1, i, kSize)));
+  for (auto& verdicts : asked) verdicts.get();
+  EXPECT_LE(batcher.batches(), 1 + 2 + 5);  // 4, 2, 1 and 1; one more if a thread was free early
 }
 
 TEST(Batcher, RefusesWhatDoesNotFitIntoTheQueue) {

@@ -95,14 +95,15 @@ Batcher::Batch Batcher::take() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return free_threads_ > 0 && (stopping_ || !queue_.empty()); });
   // Threads that are busy get a share too, and no batch is long: if one took all, the others would soon have
-  // nothing to do until it ends.
+  // nothing to do until it ends. But a few images that take long take less time together.
+  constexpr int64_t kFew = 4;
   const auto requests = static_cast<int64_t>(queue_.size()), workers = static_cast<int64_t>(workers_.size());
   const int64_t most = (requests + workers - 1) / workers;
   Batch batch;
   while (static_cast<int64_t>(batch.requests.size()) < most) {
     const Request& next = queue_.front();
     const int64_t images = batch.images + next.pixels.size(0);
-    const bool fits = images <= limits_.batch && (workers == 1 || worth(images) <= 1);
+    const bool fits = images <= limits_.batch && (workers == 1 || images <= kFew || worth(images) <= 1);
     if (!batch.requests.empty() && (!fits || next.detector != batch.requests.front().detector)) break;
     batch.images += next.pixels.size(0);
     batch.requests.push_back(std::move(queue_.front()));
