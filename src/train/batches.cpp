@@ -38,6 +38,8 @@ void Batches::begin_epoch(int64_t epoch, std::vector<Crop> id, std::vector<Crop>
   mined_ = std::move(mined);
   Stream stream(seed_, "outlier-order", static_cast<uint64_t>(epoch));
   outlier_order_ = permutation(static_cast<int64_t>(mined_.size()), stream);
+  // The batches take them in random order, in which a disk would read them one by one.
+  outlier_images_.read_ahead(mined_.data(), static_cast<int64_t>(mined_.size()));
 }
 
 MixedBatch Batches::operator[](int64_t batch) const {
