@@ -186,8 +186,8 @@ POEM_BENCH(pool) {
     hold_figure(fmt::format("memory of mining from {} images on disk", largest), peak.own(), "MB", 1000);
     hold_figure("and pages of the file that are mapped at a time", peak.files(), "MB", 1000);
   }
-  // Every time other images, so that no cache outside this machine favours the small pools, and of small
-  // pools as many as have a million images together.
+  // Of small pools as many as have a million images together. Where there are more images, other ones every
+  // time, so that no cache outside this machine favours the small pools.
   std::vector<Times> by_size(sizes.size());
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < sizes.size(); ++i) {

@@ -131,9 +131,10 @@ TEST(Batcher, AFewImagesShareAForwardPassHoweverLongItTakes) {
   const auto d = detector(0, kSize);
   Batcher batcher({64, 1000}, /*threads=*/2);
   batcher.judge(d, images(1, 1, kSize));  // tells how long an image takes
+  std::vector<at::Tensor> pixels;
+  for (uint64_t i = 0; i < 10; ++i) pixels.push_back(images(i < 2 ? 4 : 1, i, kSize));  // two make both busy
   std::vector<std::future<std::vector<Verdict>>> asked;
-  for (uint64_t i = 0; i < 2; ++i) asked.push_back(*batcher.submit(d, images(4, i, kSize)));  // both are busy
-  for (uint64_t i = 0; i < 8; ++i) asked.push_back(*batcher.submit(d, images(1, i, kSize)));
+  for (const at::Tensor& request : pixels) asked.push_back(*batcher.submit(d, request));
   for (auto& verdicts : asked) verdicts.get();
   EXPECT_LE(batcher.batches(), 1 + 2 + 5);  // 4, 2, 1 and 1; one more if a thread was free early
 }

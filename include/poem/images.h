@@ -22,7 +22,7 @@ namespace poem {
 //   names[0];                 // "cat/1.png", valid until the next add()
 //   names.select({0, 0});     // a copy: the names of images 0 and 0
 //
-// Images without names are told by their number in their source. They keep it in a part of the source:
+// Images without names are identified by their number in their source. They keep it in a part of the source:
 //
 //   ImageNames().select({4, 9}).title(1);  // "9"
 class ImageNames {

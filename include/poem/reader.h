@@ -26,7 +26,7 @@ using Sink = std::function<void(const at::Tensor& pixels)>;
 struct Labels {
   at::Tensor labels;  // int64, one per image that went to the sink; undefined if the source has none
   std::vector<std::string> class_names;
-  // One per image that went to the sink; empty if the images have no names. A reader need not care for the
+  // One per image that went to the sink; empty if the images have no names. A reader need not care about the
   // numbers of images without names.
   ImageNames names = {};
 };

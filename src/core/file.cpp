@@ -149,8 +149,10 @@ AtomicFile::AtomicFile(const std::string& path, double patience) : path_(path), 
   }
   // Only now: before, another one might have been writing. A device cannot be cut.
   if (::ftruncate(descriptor_, 0) != 0 && errno != EINVAL) {
+    const int code = errno;
+    ::unlink(temporary_.c_str());
     pause();
-    fail("create");
+    fail_with(path_, "create", code);
   }
 }
 

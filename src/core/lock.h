@@ -26,7 +26,7 @@ class Lock {
   int descriptor_;
 };
 
-// Whether the file that is open is the one of this name. Who has just locked it asks, because the holder
+// Whether the file that is open is the one of this name. Whoever has just locked it asks, because the holder
 // before may have renamed or removed it: then the lock is one on the old file.
 bool is_still(const std::string& path, int descriptor);
 

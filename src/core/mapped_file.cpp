@@ -40,8 +40,8 @@ std::atomic<Mapping*> mappings{nullptr};
 std::mutex changing_mappings;
 
 // Whether the system's cache shall keep what was read, for the next walk. Files that would fill it push out
-// what is needed more often, and are pushed out themselves before they are read again. Filling memory also
-// takes longer than reading (docs/performance.md): better to use the same pages again.
+// what is needed more often, and are pushed out themselves before they are read again. A virtual machine may
+// also take longer to fill memory than to read (docs/performance.md): better to use the same pages again.
 std::atomic<bool> cache_keeps{true};
 
 void choose_cache() {
@@ -235,14 +235,14 @@ void check_mapped_files() {
     if (entry->begin != nullptr) check_unchanged(*entry);
 }
 
-void let_go(Span span) {
+void let_go(Span span, bool soon) {
   for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next) {
     if (!entry->overlaps(span)) continue;
     const uint8_t *first = std::max(span.begin, entry->begin.load()), *last = std::min(span.end, entry->end);
     const auto [begin, end] = whole_pages({first, last});
     ::madvise(const_cast<uint8_t*>(begin), static_cast<size_t>(end - begin), MADV_DONTNEED);
   }
-  if (cache_keeps) return;
+  if (soon || cache_keeps) return;
   for_files(whole_pages(span), [](int file, off_t place, ptrdiff_t bytes) {
     ::posix_fadvise(file, place, bytes, POSIX_FADV_DONTNEED);
   });

@@ -49,8 +49,9 @@ void read_ahead(const std::vector<Span>& spans);
 void check_mapped_files();
 
 // Gives the pages of mapped files back to the system. It keeps them while it has room, unless the files that
-// are mapped need more than half of the memory that was free when the last one was: then it forgets them.
-void let_go(Span span);
+// are mapped need more than half of the memory that was free when the last one was: then it forgets them if
+// nobody needs them `soon`.
+void let_go(Span span, bool soon = false);
 
 // From now on, if a mapped page cannot be read because the file was cut short or its disk failed, the program
 // prints one line that names the file, and ends with this exit code.

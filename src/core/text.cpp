@@ -69,6 +69,13 @@ std::string csv_field(const std::string& text) {
   return quoted + '"';
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lower;
+}
+
 std::string shell_quoted(const std::string& text) {
   const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
   if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;

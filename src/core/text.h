@@ -31,6 +31,9 @@ inline bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
 
+// With a to z instead of A to Z, whatever the locale.
+std::string lower_case(std::string_view text);
+
 // An argument for a shell: in quotes if it contains a space or another character with a meaning in the
 // shell.
 std::string shell_quoted(const std::string& text);

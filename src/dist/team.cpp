@@ -379,6 +379,7 @@ void Team::lost(const std::exception& problem) const {
     });
     for (int r = 0; r < size(); ++r) left = left || table.has(key_of(kLeft, r));
   } catch (const std::exception&) {  // the table is gone
+    if (interrupted()) throw Interrupted();
     throw error_without_table(state_->place, state_->rank0, end);
   }
   state_->missing.clear();

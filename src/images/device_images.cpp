@@ -279,7 +279,11 @@ void DeviceImages::read_ahead(const Crop* crops, int64_t count) const {
 }
 
 void DeviceImages::let_go(const Crop* crops, int64_t count) const {
-  for (const auto& part : spans(crops, count)) poem::let_go({part.front().begin, part.back().end});
+  // Otherwise what is needed next lies between them.
+  const bool in_order =
+      std::is_sorted(crops, crops + count, [](const Crop& a, const Crop& b) { return a.image < b.image; });
+  for (const auto& part : spans(crops, count))
+    poem::let_go({part.front().begin, part.back().end}, /*soon=*/!in_order);
 }
 
 DeviceImages::~DeviceImages() = default;

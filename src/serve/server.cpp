@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <cctype>
 #include <chrono>
 #include <map>
 #include <optional>
 #include <thread>
 
 #include "core/asset.h"
+#include "core/text.h"
 #include "serve/form.h"
 #include "serve/http_server.h"
 
@@ -37,11 +37,6 @@ bool same_in_constant_time(const std::string& guess, const std::string& secret) 
     difference |=
         static_cast<unsigned char>(guess[i]) ^ static_cast<unsigned char>(secret[i % secret.size()]);
   return difference == 0;
-}
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
 }
 
 // "Bearer TOKEN"; the first word in any case.

@@ -175,8 +175,8 @@ void check_drawing_memory(const Config& config, const Mixture& outliers, const P
   const auto mined = static_cast<double>(until == 0 ? epochs : std::min(epochs, until));
   const std::vector<int64_t> counts = pool_counts(outliers, config.mining.pool);
   if (counts.empty() || config.mining.miner == "none") return;
-  const double part = scoring_of(config.mining).shared ? 1.0 / processes.all : 1,
-               share = std::min(1.0, part + 1.0 / processes.all);
+  const double scored = scoring_of(config.mining).shared ? 1.0 / processes.all : 1,
+               share = std::min(1.0, scored + 1.0 / processes.all);
   std::vector<PoolPart> parts;
   for (size_t i = 0; i < counts.size(); ++i)
     parts.push_back({static_cast<double>(counts[i]), static_cast<double>(outliers.parts()[i].images.size())});

@@ -214,7 +214,6 @@ void Trainer::train_step() {
   try {
     step_(batch, rate(batch_));
   } catch (const Interrupted&) {
-    if (team_.size() == 1) throw;
     throw SaidElsewhere();
   }
 }
