@@ -73,11 +73,11 @@ cat >study.yaml <<'TEXT'
 title: Epochs
 base: flat.yaml
 seeds: [0]
-methods: [{name: random, set: {mining.miner: random, train.epochs: 40, data.train: 'world2d:train:4000'}}]
+methods: [{name: random, set: {mining.miner: random, train.epochs: 160, data.train: 'world2d:train:4000'}}]
 TEXT
 terminal="--columns 200" show study study.yaml --out study
 expect_same $code 0
-expect_words "$logs/err" "training" "epochs/s" ": epoch " " of 40"
+expect_words "$logs/err" "training" "epochs/s" ": epoch " " of 160"
 expect_none "$logs/out" "epochs/s"
 expect_words "$logs/out" "one seed (0)"
 
