@@ -33,7 +33,8 @@ class Channel {
   // sums that wait for a rank that hangs.
   virtual void close() = 0;
 
-  // The table. But for read(), these wait as long as rank 0 hangs, which keeps it (or as long as c10d lets them wait).
+  // The table. But for read(), these wait as long as rank 0 hangs, which keeps it (or as long as c10d lets
+  // them wait).
   virtual void write(const std::string& key, const std::string& text) = 0;
   virtual std::string read(const std::string& key) = 0;  // waits until it is written; not for ever
   virtual bool has(const std::string& key) = 0;
