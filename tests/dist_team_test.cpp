@@ -25,6 +25,7 @@
 #include "dist/deadline.h"
 #include "dist/gradients.h"
 #include "dist/place.h"
+#include "dist/route.h"
 #include "dist/shared_memory.h"
 #include "expect_error.h"
 #include "release_interrupts.h"
@@ -800,6 +801,16 @@ TEST(Connect, RefusesRanksThatWereStartedInDifferentWays) {
                 rank1 + "runs poem B, rank 0 runs poem A ("),
             0u)
       << "the difference that explains the others";
+}
+
+// tests/cli/hosts_test.sh has other machines.
+TEST(Route, IsALoopbackToThisMachine) {
+  for (const char* host : {"127.0.0.1", "127.0.1.1", "localhost"})
+    EXPECT_TRUE(is_loopback(source_address(host))) << host;
+  EXPECT_TRUE(is_loopback("::1"));
+  EXPECT_FALSE(is_loopback("10.0.0.1"));
+  EXPECT_FALSE(is_loopback("fe80::1"));
+  EXPECT_THROW(source_address("no such host"), std::runtime_error);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class Channel {
   virtual int64_t count(const std::string& key) = 0;  // how often it was called with this key, with this call
 };
 
-// What must be the same for ranks to understand each other: "poem 0.1.0 (LibTorch 1.13.1, protocol 1)".
+// What must be the same for ranks to understand each other: "poem 0.1.0 (LibTorch 1.13.1, protocol 2)".
 std::string own_build();
 
 // Meets the other ranks at the place's address, at most so long. An Error if they do not come, if the address

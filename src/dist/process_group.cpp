@@ -15,6 +15,7 @@
 #include "core/runtime.h"
 #include "dist/channel.h"
 #include "dist/deadline.h"
+#include "dist/route.h"
 #include "dist/shared_memory.h"
 #include "poem/error.h"
 #include "poem/version.h"
@@ -163,15 +164,14 @@ class GroupChannel : public Channel {
 };
 
 #ifdef POEM_HAS_GLOO
+// At this rank's address.
 std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size, const std::string& address,
                                       Timeout timeout) {
   using c10d::ProcessGroupGloo;
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // as in PyTorch
-  const bool one_machine = address == "127.0.0.1" || address == "localhost";
   const auto options = ProcessGroupGloo::Options::create(timeout);
-  options->devices = {interface     ? ProcessGroupGloo::createDeviceForInterface(interface)
-                      : one_machine ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                                    : ProcessGroupGloo::createDefaultDevice()};
+  options->devices = {interface ? ProcessGroupGloo::createDeviceForInterface(interface)
+                                : ProcessGroupGloo::createDeviceForHostname(address)};
   // Waits for all others at the table, in c10d's way.
   const auto join = [=] { return c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options); };
   return share_memory(
@@ -286,19 +286,38 @@ StorePtr meet(const Place& place, at::Device device, Timeout timeout, const std:
   return store;
 }
 
+// What each rank says of a topic.
+std::vector<std::string> exchange(const StorePtr& store, const std::string& topic, const std::string& own,
+                                  const Place& place, Timeout timeout) {
+  const auto key = [&](int rank) { return fmt::format("{}/{}", topic, rank); };
+  store->set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
+  std::vector<std::string> all;
+  for (int rank = 0; rank < place.size; ++rank)
+    all.push_back(text_of(store, key(rank), Clock::now() + timeout));
+  return all;
+}
+
+#ifdef POEM_HAS_GLOO
+// Where this rank listens: the address from which it reaches rank 0. c10d would take that of the machine's
+// name, which on Debian is 127.0.1.1. On rank 0's own machine it may be such an address too; if other
+// machines take part, it is then the one from which these are reached.
+std::string own_address(const StorePtr& store, const Place& place, Timeout timeout) {
+  const std::string own = source_address(place.address);
+  const auto all = exchange(store, "address", own, place, timeout);
+  const auto other = std::find_if_not(all.begin(), all.end(), is_loopback);
+  return is_loopback(own) && other != all.end() ? source_address(*other) : own;
+}
+#endif
+
 #ifdef POEM_HAS_NCCL
 // The GPU of each rank, as "HOST BUS".
 std::vector<std::string> gpus_of(const StorePtr& store, const Place& place, at::Device device,
                                  Timeout timeout) {
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device.index());
-  const std::string own =
-      fmt::format("{} {:x}:{:x}:{:x}", host_name(), gpu.pciDomainID, gpu.pciBusID, gpu.pciDeviceID);
-  const auto key = [](int rank) { return fmt::format("gpu/{}", rank); };
-  store->set(key(place.rank), std::vector<uint8_t>(own.begin(), own.end()));
-  std::vector<std::string> gpus;
-  for (int rank = 0; rank < place.size; ++rank)
-    gpus.push_back(text_of(store, key(rank), Clock::now() + timeout));
-  return gpus;
+  return exchange(
+      store, "gpu",
+      fmt::format("{} {:x}:{:x}:{:x}", host_name(), gpu.pciDomainID, gpu.pciBusID, gpu.pciDeviceID), place,
+      timeout);
 }
 
 // NCCL refuses two ranks on one GPU of one machine. All but the first of those that share a GPU therefore
@@ -339,7 +358,7 @@ std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
   if (device.is_cuda()) return nccl_channel(store, place, device, timeout);
 #endif
 #ifdef POEM_HAS_GLOO
-  return gloo_channel(store, place.rank, place.size, place.address, timeout);
+  return gloo_channel(store, place.rank, place.size, own_address(store, place, timeout), timeout);
 #else
   throw Error("train", "this poem was built without Gloo: its processes need GPUs",
               "start one process, or build with Gloo's headers");
@@ -350,7 +369,7 @@ std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
 
 std::string own_build() {
   // Raise it whenever ranks exchange something else, or in another order, before they compare their configs.
-  constexpr int kProtocol = 1;
+  constexpr int kProtocol = 2;
   return fmt::format("poem {} (LibTorch {}, protocol {})", version(), runtime().libtorch, kProtocol);
 }
 
