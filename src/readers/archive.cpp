@@ -59,9 +59,8 @@ Archive open_archive(const std::string& path) {
   return file;
 }
 
-// Adds the images of an open archive. `prefix` stands before their names in messages. Returns where the last
-// entry ends.
-uint64_t add_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
+// Adds the images of an open archive. `prefix` stands before their names in messages.
+void add_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
                      ImageFiles& files) {
   constexpr int64_t kMega = 1000000;
   Progress bar("reading " + path, bytes / kMega, "MB");
@@ -80,7 +79,7 @@ uint64_t add_entries(archive* file, const std::string& path, const std::string& 
     }
     end = skip_entry(path, name, file);
   }
-  return end;
+  check_tar_end(path, file, end);
 }
 
 // Calls `add`, which adds the images of archives.
@@ -101,18 +100,15 @@ Labels visit_archives(const std::string& source, const ReadOptions& options, con
     for (const std::string& path : archive_paths(source)) {
       const Archive file = open_archive(path);
       const auto bytes = static_cast<int64_t>(fs::file_size(path));
-      const uint64_t end = add_entries(file.get(), path, path + ":", bytes, files);
-      if (is_plain_tar(file.get())) check_tar_end(path, end);
+      add_entries(file.get(), path, path + ":", bytes, files);
     }
   });
 }
 
-// A tar that comes block by block, and its last bytes: zeros, unless the stream ended early.
+// A tar that comes block by block.
 class TarStream {
  public:
-  TarStream(std::istream& stream, std::string start) : stream_(stream), block_(std::move(start)) {
-    note_tail();
-  }
+  TarStream(std::istream& stream, std::string start) : stream_(stream), block_(std::move(start)) {}
 
   // libarchive's callback for the next bytes.
   static la_ssize_t read(archive*, void* self, const void** buffer) {
@@ -121,23 +117,14 @@ class TarStream {
       stream.block_.resize(size_t{1} << 16);
       stream.stream_.read(stream.block_.data(), static_cast<std::streamsize>(stream.block_.size()));
       stream.block_.resize(static_cast<size_t>(stream.stream_.gcount()));
-      stream.note_tail();
     }
     *buffer = stream.block_.data();
     return static_cast<la_ssize_t>(stream.block_.size());
   }
 
-  bool ends_early() const { return tail_.size() < kEnd || tail_.find_first_not_of('\0') != tail_.npos; }
-
  private:
-  static constexpr size_t kEnd = 1024;  // zeros at the end of a tar
-  void note_tail() {
-    tail_ += block_;
-    if (tail_.size() > kEnd) tail_.erase(0, tail_.size() - kEnd);
-  }
-
   std::istream& stream_;
-  std::string block_, tail_;
+  std::string block_;
   bool started_ = false;
 };
 
@@ -182,15 +169,12 @@ bool is_tar(std::string_view start) {
 Labels visit_tar(std::istream& stream, std::string start, const ReadOptions& options, const Sink& sink) {
   const std::string where = "standard input";
 #ifdef POEM_HAS_ARCHIVE
-  const bool plain = is_plain_tar(start);
   TarStream tar(stream, std::move(start));
   return visit_entries(where, options, sink, [&](ImageFiles& files) {
     const Archive file = new_archive();
     if (archive_read_open(file.get(), &tar, nullptr, TarStream::read, nullptr) != ARCHIVE_OK)
       fail_as_archive(where, file.get());
     add_entries(file.get(), where, "", 0, files);
-    if (plain && tar.ends_early())
-      throw Error(where, "ends before the tar is complete", "check the program that writes it");
   });
 #else
   (void)stream;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/file.h"
 #include "readers/decode.h"
 #include "readers/passed_over.h"
 #include "readers/reader_tools.h"
@@ -38,6 +37,9 @@ std::string reason_of(archive* file) {
     throw BadEntry(where, "is encrypted", "save the archive without a password");
   throw BadEntry(where, "cannot be unpacked: " + reason_of(file), kRemedy);
 }
+
+// How many bytes of the unpacked archive were read.
+uint64_t position(archive* file) { return static_cast<uint64_t>(archive_filter_bytes(file, 0)); }
 
 }  // namespace
 
@@ -96,19 +98,13 @@ std::string read_entry(const std::string& path, archive* file, archive_entry* en
 uint64_t skip_entry(const std::string& path, const std::string& name, archive* file) {
   if (archive_read_data_skip(file) < ARCHIVE_WARN)
     throw Error(path, fmt::format("ends early, in {}", name), "download or write it again");
-  return static_cast<uint64_t>(archive_filter_bytes(file, -1));
+  return position(file);
 }
 
-bool is_plain_tar(archive* file) {
-  return (archive_format(file) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR &&
-         archive_filter_code(file, 0) == ARCHIVE_FILTER_NONE;
-}
-
-void check_tar_end(const std::string& path, uint64_t end_of_entries) {
-  const InputFile file(path);
-  std::string mark(1024, '\1');
-  if (end_of_entries + mark.size() <= file.size()) file.read_at(end_of_entries, mark.data(), mark.size());
-  if (mark.find_first_not_of('\0') != mark.npos)
+void check_tar_end(const std::string& path, archive* file, uint64_t end_of_entries) {
+  constexpr uint64_t kEnd = 1024;  // zeros
+  const bool tar = (archive_format(file) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
+  if (tar && position(file) < end_of_entries + kEnd)
     throw Error(path, "ends before the tar is complete", "download or write it again");
 }
 

@@ -38,14 +38,12 @@ struct BadEntry : Error {
 };
 std::string read_entry(const std::string& path, archive* file, archive_entry* entry);
 
-// Goes to the end of the current entry and returns where in the file that is, if the file is not compressed.
-// An Error if the archive ends before.
+// Goes to the end of the current entry and returns where in the unpacked archive that is. An Error if the
+// archive ends before.
 uint64_t skip_entry(const std::string& path, const std::string& name, archive* file);
 
-bool is_plain_tar(archive* file);  // without compression, once an entry was read
-
-// An Error if the zeros that mark the end of a tar without compression do not follow its last entry, which
-// ends here: then the tar was cut between two entries.
-void check_tar_end(const std::string& path, uint64_t end_of_entries);
+// Once there is no next entry: an Error if the zeros that mark the end of a tar do not follow its last entry,
+// which ends here. Then the tar was cut between two entries.
+void check_tar_end(const std::string& path, archive* file, uint64_t end_of_entries);
 
 }  // namespace poem

@@ -117,7 +117,7 @@ class TarIndex {
       }
       end = skip_entry(tar.path, name, file.get());
     }
-    check_tar_end(tar.path, end);
+    check_tar_end(tar.path, file.get(), end);
   }
 
   std::vector<Tar> tars_;

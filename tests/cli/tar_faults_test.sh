@@ -20,6 +20,12 @@ open("cut.tar", "wb").write(open("a.tar", "rb").read(member.offset))
 TEXT
 expect_error cut.tar "ends before the tar is complete" -- pack cut.tar cut.poem
 expect_error cut.tar "ends before the tar is complete" -- "${lazy[@]}" --out cut --set data.outliers=cut.tar
+gzip -k cut.tar # as if the program that wrote the tar was killed, and gzip was not
+xz -k cut.tar
+for file in cut.tar.gz cut.tar.xz; do
+  expect_error $file "ends before the tar is complete" -- pack $file cut.poem
+  expect_error "standard input" "ends before the tar is complete" -- pack - cut.poem <$file
+done
 
 # Tars in a row: all of them, from a file as from standard input, at once and on demand.
 cat a.tar b.tar >both.tar
