@@ -61,7 +61,7 @@ Archive open_archive(const std::string& path) {
 
 // Adds the images of an open archive. `prefix` stands before their names in messages.
 void add_entries(archive* file, const std::string& path, const std::string& prefix, int64_t bytes,
-                     ImageFiles& files) {
+                 ImageFiles& files) {
   constexpr int64_t kMega = 1000000;
   Progress bar("reading " + path, bytes / kMega, "MB");
   int64_t shown = 0;
