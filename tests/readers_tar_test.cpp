@@ -145,6 +145,22 @@ TEST_F(Tars, ClassesThatAreMissingOrBadAreNamed) {
     expect_error([&] { labels_of(folder, {"1", text}, false, names); }, {"a.tar:some.folder/1.cls", "class"});
 }
 
+// Otherwise the images of one would get the class of the other.
+TEST_F(Tars, SamplesOfOneNameMustHaveOneClass) {
+  const std::string image = encode_png(random_bytes({8, 8, 3}, 1));
+  const auto read = [&](const std::string& again) {
+    folder.put("a.tar", tar_of({{"a.png", image},
+                                {"a.cls", "1"},
+                                {"a.png", image},
+                                {"a.cls", again},
+                                {"b.png", image},
+                                {"b.cls", "3"}}));
+    return read_images(folder / "a.tar", {}).labels;
+  };
+  EXPECT_TRUE(read("01").equal(at::tensor({0, 0, 1}, at::kLong)));
+  expect_error([&] { read("2"); }, {"a.tar:a.cls", "says class 2", "has class 1 already"});
+}
+
 TEST_F(Tars, OnlyWholePlainTarsAreReadOnDemand) {
   folder.put("a.tar", tar_of(samples(0, 3)));
   folder.put("images/1.png", encode_png(random_bytes({8, 8, 3}, 1)));

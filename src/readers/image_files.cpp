@@ -89,6 +89,10 @@ void ImageFiles::add_class(const std::string& where, const std::string& name, co
     throw Error(where,
                 fmt::format("comes after more than {} MiB of images of its sample", kSampleBytes >> 20),
                 "write it before them");
+  if (!sample_class_.empty() && sample_class_ != value)
+    throw Error(where,
+                fmt::format("says class {}, but its sample has class {} already", value, sample_class_),
+                "give every sample a name of its own");
   sample_class_ = value;
   for (size_t i = 1; i <= sample_images_.size(); ++i) {  // images that came before their class
     if (i <= waiting_.size()) waiting_[waiting_.size() - i].origin.sample_class = class_index();
