@@ -140,7 +140,7 @@ void launch(size_t processes, int port, const CommonOptions& common,
     throw Error("launch", arguments.empty() ? "needs a command" : "cannot start '" + arguments[0] + "'",
                 "poem launch --nproc 2 train CONFIG; only train and bench work on several processes");
   }
-  catch_interrupts();
+  catch_interrupts(/*answer=*/false);  // rank 0 does
   const std::vector<std::string> command = command_of(common, processes, arguments);
   const int meeting = port > 0 ? port : free_port();
   Faults faults;  // outlives the children

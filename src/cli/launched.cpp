@@ -59,7 +59,7 @@ void in_team(const CommonOptions& common, int timeout,
              const std::function<void(at::Device, const Team&)>& work) {
   const Place place = settle();
   const at::Device device = pick_device(common.device);
-  catch_interrupts();
+  catch_interrupts(/*answer=*/place.rank == 0);
   const Team team = join(place, device, std::chrono::seconds(timeout));
   try {
     if (team.size() > 1) {

@@ -11,6 +11,7 @@ namespace poem {
 namespace {
 
 std::atomic<int> signal_seen{0};
+std::atomic<bool> interrupt_answers{true};
 std::atomic<const char*> interrupt_lead{"\n"};  // wipes the progress view where there is one
 std::atomic<bool> interrupt_saves{false};
 
@@ -26,6 +27,7 @@ const char* words_on(int signal, bool saves) {
 void note_interrupt(int signal) {
   signal_seen = signal;
   std::signal(signal, SIG_DFL);
+  if (!interrupt_answers) return;
   for (const char* text : {interrupt_lead.load(), words_on(signal, interrupt_saves)}) {
     if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody reads it
   }
@@ -33,8 +35,9 @@ void note_interrupt(int signal) {
 
 }  // namespace
 
-void catch_interrupts() {
+void catch_interrupts(bool answer) {
   signal_seen = 0;
+  interrupt_answers = answer;
   interrupt_lead = terminal(STDERR_FILENO).live ? kWipe : "\n";
   for (const int signal : kInterrupts) {
     struct sigaction before;
