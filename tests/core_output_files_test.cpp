@@ -1,6 +1,7 @@
 #include "core/output_files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -69,6 +70,21 @@ TEST(OutputFiles, WhatCannotBeWrittenIsSaidBeforeTheWork) {
   expect_error([&] { OutputFiles({folder / "none/b"}, false); }, {"none/b", "folder does not exist"});
   expect_error([&] { OutputFiles({folder.path()}, true); }, {folder.path(), "is a folder"});
   expect_error([&] { OutputFiles({folder / "b", folder / "./b"}, true); }, {"two outputs"});
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  expect_error([&] { OutputFiles({folder / "pipe"}, true); }, {"pipe", "is a device or a pipe"});
+}
+
+TEST(OutputFiles, AreKeptFromAnotherWriterUntilTheyAppear) {
+  TemporaryFolder folder;
+  const std::string a = folder / "a", b = folder / "b";
+  OutputFiles first({a, b}, true);
+  first.write(a, [](const std::string& staged) { write_file(staged, "1"); });
+  first.write(b, [](const std::string& staged) { write_file(staged, "2"); });
+  expect_error([&] { OutputFiles({folder / "c", b}, true); }, {b, "is being written by another process"});
+  first.commit();
+  EXPECT_EQ(read_file(b), "2");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2);
+  EXPECT_NO_THROW(OutputFiles({b}, true));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "core/file.h"
+#include "core/interrupts.h"
 #include "core/output_files.h"
 #include "core/text.h"
 #include "export/onnx.h"
@@ -39,6 +40,7 @@ std::string model_of(const Detector& detector, const std::string& path) {
 }
 
 void run(const Options& options) {
+  catch_interrupts();
   if (options.onnx.empty() && options.web.empty())
     throw Error("--onnx", "is missing", "say where to write the model, or where to write a page with --web");
   if (!options.web.empty() && inside(options.onnx, options.web))
@@ -51,6 +53,7 @@ void run(const Options& options) {
   const std::string model = model_of(detector, path);
   std::string page;
   if (!options.web.empty()) page = web_page(detector, model, read_web_runtime(options.runtime));
+  stop_if_interrupted();
   if (!options.onnx.empty()) {
     files.write(options.onnx, [&](const std::string& staged) { write_file(staged, model); });
     files.commit();

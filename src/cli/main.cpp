@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -246,6 +247,7 @@ int run_and_report(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // lines keep their order where stdout and stderr go to one file
   poem::name_lost_pages(kUserError);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file above the limit of `ulimit -f` is an Error then
   const int code = run_and_report(argc, argv);
 #ifndef __SANITIZE_ADDRESS__  // which looks for leaks at a normal exit
   // Everything is written. To take LibTorch apart would take 75 ms more, of the 500 ms of a short command.

@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/numbers.h"
+#include "core/interrupts.h"
 #include "core/npy.h"
 #include "core/output_files.h"
 #include "core/text.h"
@@ -76,6 +77,7 @@ MinedFeatures mine(const Options& options, const at::Tensor& id, const at::Tenso
 }
 
 void run(const Options& options) {
+  catch_interrupts();
   check_ending(options.out, ".npy");
   check_ending(options.posterior, ".npz");
   check_ending(options.probabilities, ".npy");
@@ -90,6 +92,7 @@ void run(const Options& options) {
                 "choose fewer, or give a larger pool");
   }
   const MinedFeatures mined = mine(options, id, outliers, pool);
+  stop_if_interrupted();
   const at::Tensor chosen = at::tensor(mined.chosen, at::kLong);
   write(options, mined, chosen, files);
   fmt::print("{} features; posterior of {} ID and {} outlier rows\n", id.size(1), id.size(0),

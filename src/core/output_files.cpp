@@ -17,12 +17,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr double kPatience = 1;  // seconds: who has only results to write has done so
+
 std::string staged(const std::string& path) { return path + ".part"; }
 
 }  // namespace
 
 void check_output_file(const std::string& path, bool force) {
   if (fs::is_directory(path)) throw Error(path, "is a folder", "name a file");
+  if (fs::exists(path) && !fs::is_regular_file(path))  // a rename would replace it
+    throw Error(path, "is a device or a pipe, and only files are written", "name a file");
   if (fs::exists(path) && !force) {
     throw Error(path, "exists already", "choose another name, or replace it with option force");
   }
@@ -45,6 +49,10 @@ OutputFiles::OutputFiles(const std::vector<std::string>& paths, bool force) {
     }
     check_output_file(path, force);
     paths_.push_back(path);
+  }
+  for (const std::string& path : paths_) {
+    locks_.emplace_back(path, kPatience);
+    check_output_file(path, force);  // again: another process may have written it meanwhile
   }
 }
 
@@ -70,6 +78,7 @@ void OutputFiles::commit() {
     fs::rename(staged(path), path, code);
     if (code) throw Error(path, fmt::format("cannot create: {}", code.message()));
   }
+  locks_.clear();
 }
 
 }  // namespace poem

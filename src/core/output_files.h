@@ -6,18 +6,23 @@
 //   out.commit();
 #pragma once
 #include <functional>
+#include <list>
 #include <string>
 #include <vector>
 
+#include "core/file.h"
+
 namespace poem {
 
-// An Error if `path` cannot be written: it exists (unless `force`), it is a folder, or its parent folder is
-// missing or write-protected. For files that are written with AtomicFile instead of OutputFiles.
+// An Error if `path` cannot be written: it exists (unless `force`), it is a folder, a device or a pipe, or
+// its parent folder is missing or write-protected. For files that are written with AtomicFile instead of
+// OutputFiles.
 void check_output_file(const std::string& path, bool force);
 
 class OutputFiles {
  public:
-  // Empty paths are ignored. A path given twice, or one that fails check_output_file(), is a poem::Error.
+  // Empty paths are ignored. A path given twice, one that fails check_output_file(), or one that another
+  // process writes, is a poem::Error. From now on other processes are kept from writing them.
   OutputFiles(const std::vector<std::string>& paths, bool force);
   ~OutputFiles();  // without commit(), removes what was staged
   OutputFiles(const OutputFiles&) = delete;
@@ -29,6 +34,7 @@ class OutputFiles {
 
  private:
   std::vector<std::string> paths_;
+  std::list<AtomicFile> locks_;  // empty files that lock the paths
 };
 
 }  // namespace poem
