@@ -252,6 +252,22 @@ TEST(Predict, ASourceThatDoesNotFitIsOneRow) {
   EXPECT_TRUE(all[1].error.empty());
 }
 
+TEST(Predict, EveryFileThatDoesNotFitIsARow) {
+  TemporaryFolder folder;
+  const std::vector<std::string> files = {folder / "a.png", folder / "b.png", folder / "c.png"};
+  for (const char* name : {"a.png", "b.png", "c.png"}) folder.put(name, png(1));
+  NetworkSpec spec;
+  spec.name = "wideresnet";
+  spec.depth = 10;
+  spec.classes = 8;
+  spec.channels = 1;
+  spec.mean = spec.std = {100};
+  const Detector grey{make_network(spec, 5), make_score("energy"), 1.25, small_detector().class_names};
+  const std::vector<Prediction> all = predictions_of(grey, files);
+  EXPECT_EQ(paths_of(all), files);
+  for (const Prediction& one : all) EXPECT_EQ(one.error, "has 3 channels, the network takes 1");
+}
+
 TEST(Predict, ReadsListsFromAStream) {
   TemporaryFolder folder;
   folder.put("a.png", png(1));

@@ -144,12 +144,14 @@ void run(const Options& options, const CommonOptions& common) {
   if (sheet)
     files.write(options.sheet, [&](const std::string& staged) { write_file(staged, sheet->html()); });
   files.commit();
-  spdlog::info("{} images: {} known, {}{} unknown, {} unreadable", counts.all(), counts.known,
+  spdlog::info("{} image{}: {} known, {}{} unknown, {} unreadable", counts.all(),
+               counts.all() == 1 ? "" : "s", counts.known,
                detector.unsure ? fmt::format("{} unsure, ", counts.unsure) : "", counts.unknown,
                counts.unreadable);
   std::vector<std::string> unread;
   if (counts.unreadable > 0)
-    unread.push_back(fmt::format("{} of {} images", counts.unreadable, counts.all()));
+    unread.push_back(
+        fmt::format("{} of {} image{}", counts.unreadable, counts.all(), counts.all() == 1 ? "" : "s"));
   if (counts.sources > 0)
     unread.push_back(fmt::format("{} source{}", counts.sources, counts.sources == 1 ? "" : "s"));
   if (!unread.empty()) throw Incomplete(listed(unread) + " could not be read: see their errors");

@@ -163,9 +163,11 @@ void check_predictable(const std::vector<std::string>& sources) {
 
 void predict(const Detector& detector, const std::vector<std::string>& sources, const UsePrediction& use) {
   Pairing pairing(detector, use);
+  // If the network cannot take image files, each has a row that says so.
+  const bool together = detector.network->spec().channels == 3;
   for (size_t first = 0; first < sources.size();) {
     size_t last = first;
-    while (last < sources.size() && is_file(sources[last])) ++last;
+    while (last < sources.size() && (together || last == first) && is_file(sources[last])) ++last;
     if (last > first) {
       const std::vector<std::string> files(sources.begin() + static_cast<std::ptrdiff_t>(first),
                                            sources.begin() + static_cast<std::ptrdiff_t>(last));

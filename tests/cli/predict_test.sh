@@ -114,7 +114,7 @@ code=0
 poem predict run empty all/plain.png empty >"$logs/out" 2>"$logs/err" || code=$?
 expect_same $code 3
 expect_same "$(grep -c "^empty,,,,,,,.*contains no image" "$logs/out")" 2
-expect_words "$logs/err" "1 images: " "0 unreadable" "2 sources could not be read"
+expect_words "$logs/err" "1 image: " "0 unreadable" "2 sources could not be read"
 expect_incomplete predict run empty all
 expect_words "$logs/err" "4 of 10 images and 1 source could not be read: see their errors"
 
@@ -261,6 +261,28 @@ for writes in "sleep 60" "echo all/plain.png; exec sleep 60" "cat mixed.tar mixe
   expect_same "$code" 143
   kill $writer 2>/dev/null || true
 done
+
+# Only one command at a time writes to a file; the other one is told so at once.
+rm -f waiting && mkfifo waiting
+"$program" --threads 1 --quiet predict run - --out both.csv --sheet both.html <waiting 2>"$logs/first" &
+first=$!
+exec 3>waiting
+for ((i = 0; i < 500; ++i)); do
+  [ -e both.html.tmp ] && break
+  sleep 0.02
+done
+for output in "--out both.csv" "--out other.csv --sheet both.html"; do
+  expect_error "${output##* }" "is being written by another process" -- predict run all/plain.png $output --force
+done
+echo all/plain.png >&3
+exec 3>&-
+wait $first || fail "the first command: $(cat "$logs/first")"
+expect_same "$(tail -n +2 both.csv | cut -d , -f 1)" all/plain.png
+expect_same "$(find . -name 'both*' | sort | paste -sd ' ')" "./both.csv ./both.html"
+
+# What is not a file is never replaced by one.
+mkfifo sink
+expect_error sink "is a device or a pipe" -- predict run all/plain.png --out sink --force
 expect_error "run/detector.safetensors" "is the detector itself" -- predict run all/plain.png --out run/detector.safetensors --force
 
 # A class cannot have the name of a verdict.
