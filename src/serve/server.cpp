@@ -124,8 +124,11 @@ bool refuse(const Request& request, Response& response, const ServerOptions& opt
                         "name of a header contains white space"));
   if (!request.has_header("Transfer-Encoding") && *bytes > static_cast<uint64_t>(options.body_bytes))
     return with(too_large(options.body_bytes));
-  if (is_form(HttpServer::content_type()) && request.has_header("Content-Encoding"))
+  const std::string& type = HttpServer::content_type();
+  if (is_form(type) && request.has_header("Content-Encoding"))
     return with(problem(415, "a form cannot be compressed; send it without Content-Encoding"));
+  if (!is_form(type) && starts_with(lower_case(type), "multipart/"))
+    return with(problem(415, "a body of several parts must be a form; send it as multipart/form-data"));
   return false;
 }
 

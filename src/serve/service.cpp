@@ -110,7 +110,9 @@ std::shared_ptr<const Detector> Service::load() const {
   auto detector = std::make_shared<Detector>(Detector::load(path_));
   check_threshold(*detector, path_);
   if (const int64_t channels = detector->network->spec().channels; channels != 3)
-    throw Error(path_, fmt::format("sees images of {} channels, and image files have 3", channels),
+    throw Error(path_,
+                fmt::format("sees images of {} channel{}, and image files have 3", channels,
+                            channels == 1 ? "" : "s"),
                 "serve a detector of colour images");
   detector->network->to(device_);
   return detector;

@@ -86,6 +86,9 @@ def check_page(browser, url, folder):
     check(shown(browser, 4)[0][1] == HOSTILE_FILE, "a name became markup")
     paste(browser, bad)
     check(shown(browser, 5)[0][0] == "cannot be read", f"a bad image: {shown(browser, 5)[0]}")
+    browser.run("model.threshold += 1; model.held_out.counts = []")  # as if the service had taken up another detector since
+    paste(browser, images[1])
+    check(shown(browser, 6)[0][3] == 1, "the histogram is that of an earlier detector")
     refused = [text for text in browser.complaints() if "422" not in text]  # the browser tells of the bad image, too
     check(not refused, f"the console says {refused}")
     check(all(asked.startswith((url, "blob:", "data:")) for asked in browser.requests()), "the page asks elsewhere")

@@ -237,6 +237,8 @@ if mode == "answers":
         got, _, text = ask("v1/predict", body, kind, encoding="gzip")
         assert got == 415 and b"compressed" in text, (kind, text)
     problem(400, "names no boundary", body=body, kind="multipart/form-data")
+    for kind in ("multipart/mixed; boundary=X", "Multipart/Related;boundary=X"):
+        problem(415, "multipart/form-data", body=body, kind=kind)
     problem(400, "does not contain the boundary", body=body, kind="multipart/form-data; boundary=Y")
     # However a form is cut into chunks and packets, it is the same.
     body, kind = parts(field + b'; filename="a.png"', field, field + b'; filename="b.png"')
