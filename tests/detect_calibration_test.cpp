@@ -1,6 +1,7 @@
 #include "poem/calibration.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -231,6 +232,18 @@ TEST(Calibrate, RefusesSharesThatMakeNoSense) {
   for (const double tpr : {0.0, -1.0, 1.01, std::nan("")})
     expect_error([&] { calibrate(detector, id, {tpr, std::nullopt}); }, {"tpr", "0.95 is usual"});
   EXPECT_FALSE(detector.threshold);
+}
+
+TEST(Calibrate, RefusesOutputsThatAreNotFinite) {
+  const ImageSet id = draw_world("test", 4, 3);
+  for (const double factor : {HUGE_VAL, std::nan("")}) {
+    Detector detector = untrained_detector();
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : detector.network->parameters())
+      if (name == "linear.weight") tensor.mul_(factor);
+    expect_error([&] { calibrate(detector, id); }, {id.name, "not finite"});
+    EXPECT_FALSE(detector.threshold);
+  }
 }
 
 }  // namespace

@@ -56,6 +56,14 @@ double slope(const at::Tensor& logits, const at::Tensor& labels, double beta) {
   return (expected - logits.gather(1, labels.unsqueeze(1)).squeeze(1)).mean().item<double>();
 }
 
+// From such outputs neither a threshold nor a temperature follows.
+void check_finite_outputs(const Batch& batch, const std::vector<float>& scores, const std::string& images) {
+  const bool finite = std::all_of(scores.begin(), scores.end(), [](float x) { return std::isfinite(x); });
+  if (!finite || !at::isfinite(batch.logits).all().item<bool>())
+    throw Error(images, "has an image for which the detector gives logits or a score that are not finite",
+                "train the detector again, with a lower learning rate");
+}
+
 }  // namespace
 
 bool is_possible(const Calibration& calibration) {
@@ -123,6 +131,7 @@ CalibrationOutcome calibrate(Detector& detector, const ImageSet& id, const Calib
   std::vector<at::Tensor> blocks;
   detector.for_each_batch(id, [&](const Batch& batch) {
     const std::vector<float> block = to_floats((*detector.score)(batch));
+    check_finite_outputs(batch, block, id.name);
     scores.insert(scores.end(), block.begin(), block.end());
     blocks.push_back(batch.logits);
   });
