@@ -803,6 +803,14 @@ TEST(Connect, RefusesRanksThatWereStartedInDifferentWays) {
       << "the difference that explains the others";
 }
 
+TEST(Connect, SaysAtOnceWhyThePlaceCannotBeReached) {
+  Place place = thread_place(1, 2);
+  place.address = "255.255.255.255";  // all machines
+  place.port = free_port();
+  expect_error([&] { connect(place, at::kCPU, std::chrono::seconds(100)); },
+               {place.address, "rank 1 cannot meet the others here: ", "MASTER_ADDR"});
+}
+
 // tests/cli/hosts_test.sh has other machines.
 TEST(Route, IsALoopbackToThisMachine) {
   for (const char* host : {"127.0.0.1", "127.0.1.1", "localhost"})

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -164,14 +165,13 @@ class GroupChannel : public Channel {
 };
 
 #ifdef POEM_HAS_GLOO
-// At this rank's address.
-std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size, const std::string& address,
+using c10d::ProcessGroupGloo;
+using Listener = decltype(ProcessGroupGloo::createDeviceForHostname(""));
+
+std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size, const Listener& listener,
                                       Timeout timeout) {
-  using c10d::ProcessGroupGloo;
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // as in PyTorch
   const auto options = ProcessGroupGloo::Options::create(timeout);
-  options->devices = {interface ? ProcessGroupGloo::createDeviceForInterface(interface)
-                                : ProcessGroupGloo::createDeviceForHostname(address)};
+  options->devices = {listener};
   // Waits for all others at the table, in c10d's way.
   const auto join = [=] { return c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options); };
   return share_memory(
@@ -180,6 +180,11 @@ std::unique_ptr<Channel> gloo_channel(const StorePtr& store, int rank, int size,
       rank, size, timeout);
 }
 #endif
+
+std::string first_line(const std::exception& problem) {
+  const std::string text = problem.what();  // a backtrace follows
+  return text.substr(0, text.find('\n'));
+}
 
 // c10d would write lines of its own about a port that is not.
 bool is_free(int port) {
@@ -307,6 +312,26 @@ std::string own_address(const StorePtr& store, const Place& place, Timeout timeo
   const auto other = std::find_if_not(all.begin(), all.end(), is_loopback);
   return is_loopback(own) && other != all.end() ? source_address(*other) : own;
 }
+
+// If it cannot listen, all ranks learn it: one that waits for its connection would do so until the timeout.
+Listener listen(const StorePtr& store, const Place& place, Timeout timeout) {
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // as in PyTorch
+  const std::string address = own_address(store, place, timeout), yes = "yes";
+  Listener listener;
+  std::exception_ptr problem;
+  try {
+    listener = interface != nullptr ? ProcessGroupGloo::createDeviceForInterface(interface)
+                                    : ProcessGroupGloo::createDeviceForHostname(address);
+  } catch (const std::exception&) {
+    problem = std::current_exception();
+  }
+  const auto all = exchange(store, "listens", problem ? "no" : yes, place, timeout);
+  const auto good = std::count(all.begin(), all.end(), yes);
+  if (good < place.size) part(store, place);
+  if (problem) std::rethrow_exception(problem);
+  if (good < place.size) throw SaidElsewhere();
+  return listener;
+}
 #endif
 
 #ifdef POEM_HAS_NCCL
@@ -358,7 +383,7 @@ std::unique_ptr<Channel> channel_for(const StorePtr& store, const Place& place,
   if (device.is_cuda()) return nccl_channel(store, place, device, timeout);
 #endif
 #ifdef POEM_HAS_GLOO
-  return gloo_channel(store, place.rank, place.size, own_address(store, place, timeout), timeout);
+  return gloo_channel(store, place.rank, place.size, listen(store, place, timeout), timeout);
 #else
   throw Error("train", "this poem was built without Gloo: its processes need GPUs",
               "start one process, or build with Gloo's headers");
@@ -380,6 +405,7 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
     throw Error(meeting, "the port is in use by another process",
                 "set MASTER_PORT to a free port, the same for all processes");
   }
+  const auto begin = Clock::now();
   StorePtr store;
   try {
     store = meet(place, device, timeout, build);
@@ -387,11 +413,14 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
     throw;
   } catch (const SaidElsewhere&) {
     throw;
-  } catch (const std::exception&) {
+  } catch (const std::exception& e) {
     stop_if_interrupted();  // which may have been the reason
-    throw Error(meeting,
-                fmt::format("the {} processes did not meet here within {} s", place.size, timeout.count()),
-                "check that all were started, and MASTER_ADDR and MASTER_PORT");
+    const bool waited = Clock::now() - begin > timeout * 9 / 10;
+    throw Error(
+        meeting,
+        waited ? fmt::format("the {} processes did not meet here within {} s", place.size, timeout.count())
+               : fmt::format("rank {} cannot meet the others here: {}", place.rank, first_line(e)),
+        "check that all were started, and MASTER_ADDR and MASTER_PORT");
   }
   try {
     std::unique_ptr<Channel> channel = channel_for(store, place, device, timeout);
@@ -399,12 +428,12 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
     return channel;
   } catch (const Error&) {
     throw;
+  } catch (const SaidElsewhere&) {
+    throw;
   } catch (const std::exception& e) {
     stop_if_interrupted();
-    const std::string problem = e.what();  // a backtrace follows
     throw Error(meeting,
-                fmt::format("rank {} cannot reach the other processes: {}", place.rank,
-                            problem.substr(0, problem.find('\n'))),
+                fmt::format("rank {} cannot reach the other processes: {}", place.rank, first_line(e)),
                 "check the network; GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names the interface to use");
   }
 }
@@ -416,7 +445,8 @@ std::vector<std::function<std::unique_ptr<Channel>()>> connect_threads(
   std::vector<std::function<std::unique_ptr<Channel>()>> channels;
   for (int rank = 0; rank < size; ++rank) {
     channels.push_back([=] {
-      std::unique_ptr<Channel> channel = gloo_channel(store, rank, size, "127.0.0.1", timeout);
+      std::unique_ptr<Channel> channel =
+          gloo_channel(store, rank, size, ProcessGroupGloo::createDeviceForHostname("127.0.0.1"), timeout);
       Place place;
       place.rank = rank;
       place.size = size;

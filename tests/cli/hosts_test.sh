@@ -28,10 +28,11 @@ on() { # HOST COMMAND...
 }
 start_host east west 10.0.0.2
 start_host west east 10.0.0.1
-ip link add name wire netns "${inhabitant[east]}" type veth peer name wire netns "${inhabitant[west]}"
+ip link add name wire netns "${inhabitant[east]}" type veth peer name cable netns "${inhabitant[west]}"
 on east ip addr add 10.0.0.1/24 dev wire
-on west ip addr add 10.0.0.2/24 dev wire
-for host in east west; do on $host ip link set wire up; done
+on west ip addr add 10.0.0.2/24 dev cable
+on east ip link set wire up
+on west ip link set cable up
 
 # ranks ADDRESS HOST... -- ARGUMENTS...: rank r on the r-th host; codes[r] is its exit code, $logs/r its stderr.
 ranks() {
@@ -67,11 +68,19 @@ for place in "east east west" "10.0.0.1 east west" "east east west east" "east e
   expect_like "two$number" one
 done
 
+# An interface that one machine lacks: the others do not wait until the timeout.
+SECONDS=0
+GLOO_SOCKET_IFNAME=wire ranks 10.0.0.1 east west east -- flat.yaml --timeout 30 --out wire
+expect_same "${codes[*]}" "2 2 2"
+cat "$logs"/[0-2] >"$logs/err"
+expect_one_line "rank 1 cannot reach the other processes" "wire" "GLOO_SOCKET_IFNAME"
+[ $SECONDS -lt 15 ] || fail "that took $SECONDS s"
+
 # A link that fails: each machine names the ranks that it no longer reaches.
 sed -i 's/epochs: 2/epochs: 4000/' flat.yaml
 ranks 10.0.0.1 east west west -- flat.yaml --out cut --timeout 3 &
 while [ "$(cat cut/metrics.jsonl 2>/dev/null | wc -l)" -lt 3 ]; do sleep 0.02; done
-on west ip link set wire down
+on west ip link set cable down
 wait $!
 expect_words "$logs/0" "rank 1 (process" "rank 2 (process" "on west" "have not answered"
 expect_same "$(cat "$logs/1" "$logs/2" | grep -c .)" 1
