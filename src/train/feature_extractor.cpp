@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <future>
 #include <optional>
+#include <utility>
 
 #include "core/progress.h"
 #include "train/gpu_memory.h"
@@ -34,26 +35,31 @@ void FeatureExtractor::operator()(const DeviceImages& images, const std::vector<
   const auto size = static_cast<int64_t>(crops.size());
   std::optional<Progress> bar;
   if (!what.empty()) bar.emplace(what, size, "images");
-  // A thread reads the next block from the disk while the network works on this one. Nothing is done while
-  // the first one is read, so it is short, and every other one is as long as all before it.
+  // While the network works on a block, a thread lets go of the one before and reads the next one from the
+  // disk. Nothing is done while the first one is read, so it is short, and every other one is as long as all
+  // before it.
   static constexpr int64_t kFirst = 2000;
   const auto count_at = [size](int64_t first) {
     return std::min(std::clamp(first, kFirst, kBlock), size - first);
   };
-  const auto read_ahead = [&](int64_t first) {
-    return std::async(std::launch::async, [&, first] { images.read_ahead(&crops[first], count_at(first)); });
+  const auto move_on = [&](int64_t done, int64_t first, int64_t next) {
+    return std::async(std::launch::async, [&, done, first, next] {
+      images.let_go(crops.data() + done, first - done);
+      images.read_ahead(crops.data() + next, count_at(next));
+    });
   };
-  std::future<void> ahead;
-  if (size > 0) ahead = read_ahead(0);
-  for (int64_t first = 0, next; first < size; first = next) {
-    const int64_t count = count_at(first);
-    next = first + count;
+  std::future<void> ahead = move_on(0, 0, 0);
+  int64_t done = 0, first = 0;
+  while (first < size) {
+    const int64_t count = count_at(first), next = first + count;
     ahead.get();
-    if (next < size) ahead = read_ahead(next);
+    ahead = move_on(done, first, next);
     visit(first, block(images, &crops[first], count, augmentation, scale));
-    images.let_go(&crops[first], count);
+    done = std::exchange(first, next);
     if (bar) bar->advance(count);
   }
+  ahead.get();
+  images.let_go(crops.data() + done, size - done);
 }
 
 // As many images at a time as the device has memory for.
