@@ -59,6 +59,13 @@ TEST(ReadFile, NamesWhatCannotBeRead) {
   expect_error([&] { read_file(folder / std::string(300, 'x')); }, {"File name too long"});
 }
 
+TEST(InputFile, IsNoPipe) {
+  TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const std::string& path : {folder / "pipe", std::string("/dev/zero")})
+    expect_error([&] { InputFile file(path); }, {path, "is a device or a pipe"});
+}
+
 TEST(AtomicFile, AppearsOnlyWithCommit) {
   TemporaryFolder folder;
   {

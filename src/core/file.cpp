@@ -64,6 +64,14 @@ uint64_t size_of(const std::string& path, int descriptor) {
   return static_cast<uint64_t>(info.st_size);
 }
 
+// Pieces of a pipe cannot be read, and to open one may take for ever.
+const std::string& not_a_pipe(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+    throw Error(path, "is a device or a pipe", "name a file");
+  return path;
+}
+
 // A rename is on disk only when the folder is synced. Some file systems cannot sync folders; that is ignored.
 void sync_folder_of(const std::string& path) {
   const std::string folder = fs::absolute(path).parent_path().string();
@@ -113,7 +121,7 @@ std::string read_file(const std::string& path) {
   }
 }
 
-InputFile::InputFile(const std::string& path) : path_(path), descriptor_(open_to_read(path)) {
+InputFile::InputFile(const std::string& path) : path_(path), descriptor_(open_to_read(not_a_pipe(path))) {
   try {
     size_ = size_of(path, descriptor_);
   } catch (...) {
