@@ -50,10 +50,11 @@ void run(const Options& options) {
   if (!options.web.empty()) check_output_folder(options.web, options.force, kWebMark);
   const std::string path = detector_path(options.run);
   const Detector detector = Detector::load(path);
+  stop_if_interrupted();
   const std::string model = model_of(detector, path);
+  stop_if_interrupted();
   std::string page;
   if (!options.web.empty()) page = web_page(detector, model, read_web_runtime(options.runtime));
-  stop_if_interrupted();
   if (!options.onnx.empty()) {
     files.write(options.onnx, [&](const std::string& staged) { write_file(staged, model); });
     files.commit();

@@ -32,9 +32,9 @@ ImageSet read(const Options& options, const Detector& detector) {
 void run(const Options& options, const CommonOptions& common) {
   if (std::filesystem::path(options.out).extension() != ".npz")
     throw Error(options.out, "must end in .npz, since poem features writes an .npz file", "call it NAME.npz");
+  catch_interrupts();
   OutputFiles files({options.out}, options.force);
   if (!options.source.empty()) check_source(options.source);
-  catch_interrupts();
   const Detector detector = Detector::load(detector_path(options.run));
   detector.network->to(pick_device(common.device));
   const ImageSet images = read(options, detector);

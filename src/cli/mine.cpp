@@ -86,6 +86,7 @@ void run(const Options& options) {
   OutputFiles files({options.out, options.posterior, options.probabilities}, options.force);
   const at::Tensor id = read_features(options.id), outliers = read_features(options.outliers, id.size(1)),
                    pool = read_features(options.pool, id.size(1));
+  stop_if_interrupted();
   if (options.select > pool.size(0)) {
     throw Error("--select",
                 fmt::format("is {}, but {} has {} rows", options.select, options.pool, pool.size(0)),

@@ -64,7 +64,7 @@ uint64_t size_of(const std::string& path, int descriptor) {
   return static_cast<uint64_t>(info.st_size);
 }
 
-// Pieces of a pipe cannot be read, and to open one may take for ever.
+// A pipe cannot be read in pieces, and opening one may wait for ever.
 const std::string& not_a_pipe(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))

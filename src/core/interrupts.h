@@ -13,8 +13,8 @@
 namespace poem {
 
 // From now on Ctrl-C (SIGINT), SIGTERM and SIGHUP do not end the program at once. The same signal again does.
-// A program that was started to ignore SIGHUP (nohup) still ignores it. The first signal is answered in
-// words, unless another process of the same job does that.
+// A program that was started to ignore SIGHUP (nohup) still ignores it. With `answer`, the first signal is
+// answered in words; in a job of several processes one of them answers.
 void catch_interrupts(bool answer = true);
 bool interrupted();      // since the last call of catch_interrupts()
 int interrupt_signal();  // which signal it was last

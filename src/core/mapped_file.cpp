@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <future>
+#include <memory>
 #include <mutex>
 
 #include "core/file.h"
@@ -138,19 +139,32 @@ void announce(Span span) {
     ::madvise(const_cast<uint8_t*>(p), static_cast<size_t>(std::min(kStep, end - p)), MADV_WILLNEED);
 }
 
-// Reads these pages into the cache in order, for which the kernel takes less processor time and larger pages.
-// What cannot be read is noticed when it is used.
+// Waits for these pages and enters them into the page table, so that whoever needs them next need not wait.
+void enter(Span span) {
+  const auto [begin, end] = whole_pages(span);
+#ifdef MADV_POPULATE_READ  // from Linux 5.14 on
+  if (::madvise(const_cast<uint8_t*>(begin), static_cast<size_t>(end - begin), MADV_POPULATE_READ) == 0)
+    return;
+#endif
+  for (const uint8_t* p = begin; p < span.end; p += kPageBytes)
+    static_cast<void>(*const_cast<const volatile uint8_t*>(std::max(p, span.begin)));
+}
+
+// Reads these pages into the cache in order, for which the kernel takes less processor time and larger pages,
+// and enters them. What cannot be read is noticed then.
 void read_through(Span span) {
   for_files(span, [](int file, off_t place, ptrdiff_t bytes) {
-    std::vector<char> unused(128 << 10);
+    ::posix_fadvise(file, place, bytes, POSIX_FADV_SEQUENTIAL);
+    constexpr ptrdiff_t kStep = 512 << 10;
+    const std::unique_ptr<char[]> unused(new char[kStep]);
     while (bytes > 0) {
-      const ssize_t count =
-          ::pread(file, unused.data(), std::min(unused.size(), static_cast<size_t>(bytes)), place);
+      const ssize_t count = ::pread(file, unused.get(), static_cast<size_t>(std::min(kStep, bytes)), place);
       if (count <= 0) return;
       place += count;
       bytes -= count;
     }
   });
+  enter(span);
 }
 
 // Several readers, so that a disk that answers slowly has more than one thing to do.
@@ -211,22 +225,18 @@ void read_ahead(const std::vector<Span>& spans) {
   }
   if (!mapped) return;
   constexpr ptrdiff_t kPiece = 4 << 20;  // bytes; shorter spans may be far apart
-  std::vector<Span> pieces;
+  std::vector<Span> announced, pieces;
   for (const Span& span : spans) {
     if (cache_keeps || span.end - span.begin < kPiece) {
       announce(span);
+      announced.push_back(span);
       continue;
     }
     for (const uint8_t* p = span.begin; p < span.end; p += std::min(kPiece, span.end - p))
       pieces.push_back({p, p + std::min(kPiece, span.end - p)});
   }
   if (!pieces.empty()) read_through(pieces);
-  // Touching every page waits for it and enters it into the page table, so that whoever needs it next need
-  // not wait.
-  for (const Span& span : spans) {
-    for (const uint8_t* p = whole_pages(span).begin; p < span.end; p += kPageBytes)
-      static_cast<void>(*const_cast<const volatile uint8_t*>(std::max(p, span.begin)));
-  }
+  for (const Span& span : announced) enter(span);
 }
 
 void check_mapped_files() {

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double kPatience = 1;  // seconds: who has only results to write has done so
+constexpr double kPatience = 1;  // seconds: enough for a process that is only writing its results
 
 std::string staged(const std::string& path) { return path + ".part"; }
 
@@ -26,7 +26,7 @@ std::string staged(const std::string& path) { return path + ".part"; }
 void check_output_file(const std::string& path, bool force) {
   if (fs::is_directory(path)) throw Error(path, "is a folder", "name a file");
   if (fs::exists(path) && !fs::is_regular_file(path))  // a rename would replace it
-    throw Error(path, "is a device or a pipe, and only files are written", "name a file");
+    throw Error(path, "is a device or a pipe", "name a file");
   if (fs::exists(path) && !force) {
     throw Error(path, "exists already", "choose another name, or replace it with option force");
   }

@@ -19,9 +19,13 @@ void use_threads_here(int count);
 // large blocks go back to the system instead of being kept for the next computation.
 void set_up_service_memory(int threads);
 
-// How often OpenMP's threads look for work before they sleep: the variable that libgomp reads when it is
-// loaded, and what the program sets it to (cli/wait_policy.cpp).
-constexpr const char *kSpins = "GOMP_SPINCOUNT", *kSpinCount = "1000";
+// How long idle threads look for work before they sleep: variables that OpenMP's library and OpenBLAS read
+// when they are loaded, and what the program sets them to (cli/wait_policy.cpp). OpenBLAS takes the binary
+// logarithm of a number of cycles.
+struct WaitSetting {
+  const char *variable, *value;
+};
+constexpr WaitSetting kOpenMpWait = {"GOMP_SPINCOUNT", "10000"}, kBlasWait = {"OPENBLAS_THREAD_TIMEOUT", "14"};
 
 // What the bits of a result depend on, apart from config and seed.
 struct Runtime {

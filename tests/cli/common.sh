@@ -15,7 +15,7 @@ finish() {
 }
 trap finish EXIT
 
-export OMP_WAIT_POLICY=passive # poem then need not start itself twice, which hundreds of calls would feel
+export OMP_WAIT_POLICY=passive OPENBLAS_THREAD_TIMEOUT=14 # poem then need not start itself twice, which hundreds of calls would feel
 poem() { "$program" --threads 1 "$@"; } # a test has one core; a second thread would cost a small training 0.3 s more
 
 fail() {

@@ -167,21 +167,25 @@ expect_words "$logs/err" "asked to stop: finishing this step and saving" "poem t
 [ -s long/checkpoint/state.safetensors ] || fail "SIGTERM in the first epoch saved nothing"
 expect_same "$(wc -l <long/metrics.jsonl 2>/dev/null || echo 0)" 0
 
-# The program chooses how OpenMP's threads wait, unless its environment says how; its name and arguments stay.
-for choice in "" OMP_WAIT_POLICY=active GOMP_SPINCOUNT=7; do
+# The program chooses how idle threads wait, unless its environment says how; its name and arguments stay.
+for choice in "" OMP_WAIT_POLICY=active GOMP_SPINCOUNT=7 OPENBLAS_THREAD_TIMEOUT=20; do
+  case $choice in
+    OPENBLAS*) expected="GOMP_SPINCOUNT=10000 $choice" ;;
+    *) expected="${choice:-GOMP_SPINCOUNT=10000} OPENBLAS_THREAD_TIMEOUT=14" ;;
+  esac
   : >"$logs/err" # what is awaited below must not be found in the last one's
-  env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT $choice "$program" --threads 1 train --resume long >"$logs/out" 2>"$logs/err" &
+  env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u OPENBLAS_THREAD_TIMEOUT $choice "$program" --threads 1 train --resume long >"$logs/out" 2>"$logs/err" &
   child=$!
   for ((i = 0; i < 1000; ++i)); do
     grep -q "resuming long" "$logs/err" && break
     sleep 0.05
   done
-  tr '\0' '\n' </proc/$child/environ | grep -E '^(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=' >"$logs/chosen" || true
+  tr '\0' '\n' </proc/$child/environ | grep -E '^(OMP_WAIT_POLICY|GOMP_SPINCOUNT|OPENBLAS_THREAD_TIMEOUT)=' | sort >"$logs/chosen" || true
   tr '\0' ' ' </proc/$child/cmdline >"$logs/command"
   expect_same "$(cat /proc/$child/comm)" "$(basename "$program")"
   kill -KILL $child
   wait $child 2>/dev/null || true
-  expect_same "$(cat "$logs/chosen")" "${choice:-GOMP_SPINCOUNT=1000}"
+  expect_same "$(paste -sd ' ' "$logs/chosen")" "$expected"
   expect_same "$(cat "$logs/command")" "$program --threads 1 train --resume long "
 done
 
