@@ -161,6 +161,34 @@ TEST_F(Tars, SamplesOfOneNameMustHaveOneClass) {
   expect_error([&] { read("2"); }, {"a.tar:a.cls", "says class 2", "has class 1 already"});
 }
 
+// Shards may count their samples from one again.
+TEST_F(Tars, ASampleEndsWithItsTar) {
+  for (const bool image_first : {false, true}) {
+    for (const std::string number : {"1", "2"}) {
+      std::vector<std::pair<std::string, std::string>> files = {
+          {"a.png", encode_png(random_bytes({8, 8, 3}, 1))}, {"a.cls", number}};
+      if (!image_first) std::swap(files[0], files[1]);
+      folder.put("shard-" + number + ".tar", tar_of(files));
+    }
+    const std::string shards = folder / "shard-{1..2}.tar";
+    const at::Tensor expected = at::tensor({0, 1}, at::kLong);
+    EXPECT_NO_THROW(EXPECT_TRUE(read_images(shards, {}).labels.equal(expected)));
+    EXPECT_NO_THROW(EXPECT_TRUE(open_tars(shards, {})->images().labels.equal(expected)));
+  }
+}
+
+// A class at the end of one tar is not that of an image at the beginning of the next.
+TEST_F(Tars, AClassIsOfItsTarOnly) {
+  const std::string image = encode_png(random_bytes({8, 8, 3}, 1));
+  folder.put("shard-1.tar", tar_of({{"b.png", image}, {"b.cls", "1"}, {"c.png", image}, {"c.cls", "2"}}));
+  folder.put("shard-2.tar", tar_of({{"c.png", image}}));
+  ReadOptions options;
+  options.every_class = true;
+  const std::string shards = folder / "shard-{1..2}.tar";
+  expect_error([&] { read_images(shards, options); }, {"images without a class", "c.png"});
+  expect_error([&] { open_tars(shards, options); }, {"images without a class", "c.png"});
+}
+
 TEST_F(Tars, OnlyWholePlainTarsAreReadOnDemand) {
   folder.put("a.tar", tar_of(samples(0, 3)));
   folder.put("images/1.png", encode_png(random_bytes({8, 8, 3}, 1)));

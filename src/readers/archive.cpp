@@ -80,6 +80,7 @@ void add_entries(archive* file, const std::string& path, const std::string& pref
     end = skip_entry(path, name, file);
   }
   check_tar_end(path, file, end);
+  files.leave_sample();
 }
 
 // Calls `add`, which adds the images of archives.

@@ -40,6 +40,7 @@ class ImageFiles {
   // more than 256 MiB of images of its sample.
   bool takes_classes() const { return !options_.on_image; }
   void add_class(const std::string& where, const std::string& name, const std::string& text);
+  void leave_sample();  // it ends with its archive: the next one may have another sample of the same name
 
   // Takes the names of all images before the first is added, including images that are never added: their
   // folders decide on the classes. announced() then returns the labels of all. It throws what finish() would
@@ -69,7 +70,6 @@ class ImageFiles {
   };
   Origin origin_of(const std::string& name);  // of the next image
   void enter_sample(const std::string& name);
-  void leave_sample();
   int32_t class_index();  // of the sample
   Labels label(const std::vector<Origin>& images) const;
   Labels label_by_sample(const std::vector<Origin>& images) const;

@@ -118,6 +118,7 @@ class TarIndex {
       end = skip_entry(tar.path, name, file.get());
     }
     check_tar_end(tar.path, file.get(), end);
+    files.leave_sample();
   }
 
   std::vector<Tar> tars_;
