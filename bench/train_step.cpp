@@ -1,14 +1,12 @@
 // Train steps on 128 images, one for each line on standard input; prints the seconds of each. `train_step
 // ours` is DenseNet-BC-100-12 under poem's runtime settings with 2 threads, `train_step baseline` the same
 // network written with torch::nn and run by LibTorch as it comes; `train_step demo` is the demo's network
-// under poem's settings on all cores. `train_step mlp` takes the features of 20,000 images instead, with the
-// smallest MLP: products by BLAS in turn with loops of OpenMP. Allocator and threads are set up for a whole
-// process, so the sides of a comparison are processes (stepper.h drives them).
+// under poem's settings on all cores. Allocator and threads are set up for a whole process, so the sides of a
+// comparison are processes (stepper.h drives them).
 //
 //   yes | head -3 | train_step ours
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -86,24 +84,18 @@ struct Baseline : nn::Module {
   nn::Linear linear = nullptr;
 };
 
-void serve(const std::function<void()>& step) {
-  for (std::string line; std::getline(std::cin, line);) {
-    const auto start = std::chrono::steady_clock::now();
-    step();
-    std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << std::endl;
-  }
-}
-
 void serve(const std::function<at::Tensor(const at::Tensor&)>& logits, std::vector<at::Tensor> parameters) {
   const at::Tensor images = at::randint(0, 256, {kBatch, 3, 32, 32}, at::kByte);
   const at::Tensor labels = at::randint(0, 10, {kBatch}, at::kLong);
   torch::optim::SGD sgd(std::move(parameters),
                         torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(1e-4));
-  serve([&] {
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto start = std::chrono::steady_clock::now();
     sgd.zero_grad();
     at::cross_entropy_loss(logits(images), labels).backward();
     sgd.step();
-  });
+    std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << std::endl;
+  }
 }
 
 void serve_ours(const poem::NetworkSpec& spec, int threads) {
@@ -112,21 +104,6 @@ void serve_ours(const poem::NetworkSpec& spec, int threads) {
   std::vector<at::Tensor> parameters;
   for (const auto& [name, tensor] : network->parameters()) parameters.push_back(tensor);
   serve([&](const at::Tensor& images) { return network->logits(network->features(images)); }, parameters);
-}
-
-void serve_mlp() {
-  poem::set_up_runtime(0);
-  poem::NetworkSpec spec;
-  spec.name = "mlp";
-  spec.pixels = 32 * 32;
-  spec.hidden = {32};
-  const auto network = poem::make_network(spec, 1);
-  network->train(false);
-  const at::NoGradGuard no_grad;
-  const at::Tensor images = at::randint(0, 256, {2000, 3, 32, 32}, at::kByte);
-  serve([&] {
-    for (int i = 0; i < 10; ++i) network->features(images);
-  });
 }
 
 void serve_baseline() {
@@ -149,12 +126,10 @@ int main(int argc, char** argv) {
     spec.name = "wideresnet";
     spec.depth = 10;
     serve_ours(spec, 0);
-  } else if (side == "mlp") {
-    serve_mlp();
   } else if (side == "baseline") {
     serve_baseline();
   } else {
-    std::cerr << "usage: train_step ours|baseline|demo|mlp, a line on standard input for each step\n";
+    std::cerr << "usage: train_step ours|baseline|demo, a line on standard input for each step\n";
     return 2;
   }
 }

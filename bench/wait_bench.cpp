@@ -1,6 +1,6 @@
-// How idle threads wait for work: in poem they sleep soon, by themselves OpenMP's and OpenBLAS's threads spin
-// for milliseconds first. On an idle machine that must cost nearly nothing, or gain where both take turns;
-// beside other programs it must gain a lot.
+// How OpenMP's threads wait for work: in poem they sleep soon, libgomp by itself lets them spin for
+// milliseconds first. On an idle machine that must cost nearly nothing; beside other programs it must gain a
+// lot.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +9,6 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "compare.h"
@@ -54,11 +53,9 @@ double step_seconds(Stepper& side) {
 }  // namespace
 
 POEM_BENCH(wait) {
-  // The numbers of libgomp and OpenBLAS themselves.
-  const std::pair<std::string, std::string> spins = {kOpenMpWait.variable, "300000"},
-                                            blas_spins = {kBlasWait.variable, "26"};
-  const auto compare_steps = [](const char* what, Stepper& ours, Stepper& spinning, double at_most,
-                                int repeats) {
+  const std::vector<std::string> demo = {beside("train_step"), "demo"};
+  Stepper ours(demo), spinning(demo, {kOpenMpWait.variable, "300000"});  // libgomp's own number
+  const auto compare_steps = [&](const char* what, double at_most, int repeats) {
     std::vector<double> our_times, spinning_times;
     for (int i = 0; i < repeats; ++i) {
       our_times.push_back(step_seconds(ours));
@@ -66,16 +63,9 @@ POEM_BENCH(wait) {
     }
     hold(what, median(our_times), median(spinning_times), at_most);
   };
-  {
-    const std::vector<std::string> products = {beside("train_step"), "mlp"};
-    Stepper ours(products), spinning(products, blas_spins);
-    compare_steps("MLP, scoring 20,000 images / BLAS threads that spin, alone", ours, spinning, 0.95, 20);
-  }
-  const std::vector<std::string> demo = {beside("train_step"), "demo"};
-  Stepper ours(demo), spinning(demo, spins);
-  compare_steps("demo network, train step / threads that spin, alone", ours, spinning, 1.02, 100);
+  compare_steps("demo network, train step / threads that spin, alone", 1.02, 100);
   const BusyPrograms others;
-  compare_steps("demo network, train step / threads that spin, cores busy", ours, spinning, 0.5, 5);
+  compare_steps("demo network, train step / threads that spin, cores busy", 0.5, 5);
 }
 
 }  // namespace poem::bench
