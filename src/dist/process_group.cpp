@@ -303,25 +303,35 @@ std::vector<std::string> exchange(const StorePtr& store, const std::string& topi
 }
 
 #ifdef POEM_HAS_GLOO
-// Where this rank listens: the address from which it reaches rank 0. c10d would take that of the machine's
-// name, which on Debian is 127.0.1.1. On rank 0's own machine it may be such an address too; if other
-// machines take part, it is then the one from which these are reached.
-std::string own_address(const StorePtr& store, const Place& place, Timeout timeout) {
-  const std::string own = source_address(place.address);
-  const auto all = exchange(store, "address", own, place, timeout);
-  const auto other = std::find_if_not(all.begin(), all.end(), is_loopback);
+// Where a rank listens: at its own address, from which it reaches rank 0. c10d would take that of the
+// machine's name, which on Debian is 127.0.1.1. On rank 0's own machine it may be such an address too; if
+// other machines take part, it is then the one from which these are reached. A rank without an address says
+// none.
+std::string listening_address(const std::string& own, const std::vector<std::string>& all) {
+  const auto other = std::find_if(all.begin(), all.end(), [](const std::string& address) {
+    return !address.empty() && !is_loopback(address);
+  });
   return is_loopback(own) && other != all.end() ? source_address(*other) : own;
 }
 
 // If it cannot listen, all ranks learn it: one that waits for its connection would do so until the timeout.
 Listener listen(const StorePtr& store, const Place& place, Timeout timeout) {
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // as in PyTorch
-  const std::string address = own_address(store, place, timeout), yes = "yes";
+  const std::string yes = "yes";
+  std::string own;
   Listener listener;
   std::exception_ptr problem;
   try {
-    listener = interface != nullptr ? ProcessGroupGloo::createDeviceForInterface(interface)
-                                    : ProcessGroupGloo::createDeviceForHostname(address);
+    own = source_address(place.address);
+  } catch (const std::exception&) {
+    if (interface == nullptr) problem = std::current_exception();
+  }
+  const auto addresses = exchange(store, "address", own, place, timeout);
+  try {
+    if (interface != nullptr)
+      listener = ProcessGroupGloo::createDeviceForInterface(interface);
+    else if (!problem)
+      listener = ProcessGroupGloo::createDeviceForHostname(listening_address(own, addresses));
   } catch (const std::exception&) {
     problem = std::current_exception();
   }
@@ -415,7 +425,7 @@ std::unique_ptr<Channel> connect(const Place& place, at::Device device, std::chr
     throw;
   } catch (const std::exception& e) {
     stop_if_interrupted();  // which may have been the reason
-    const bool waited = Clock::now() - begin > timeout * 9 / 10;
+    const bool waited = Clock::now() - begin > Timeout(timeout) * 9 / 10;
     throw Error(
         meeting,
         waited ? fmt::format("the {} processes did not meet here within {} s", place.size, timeout.count())

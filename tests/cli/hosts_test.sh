@@ -19,7 +19,11 @@ start_host() { # NAME OTHER ITS_ADDRESS
   printf '127.0.0.1 localhost\n127.0.1.1 %s\n%s %s\n' "$1" "$3" "$2" >"$top/hosts.$1"
   unshare --net --uts --mount --pid --fork --mount-proc bash -c "hostname $1 && mount --bind $top/hosts.$1 /etc/hosts &&
     mount -t tmpfs none /dev/shm && ip link set lo up && touch $top/up.$1 && exec sleep 1000" &
-  while [ ! -e "$top/up.$1" ]; do sleep 0.02; done
+  for ((i = 0; i < 1500; ++i)); do
+    [ -e "$top/up.$1" ] && break
+    sleep 0.02
+  done
+  [ -e "$top/up.$1" ] || fail "the machine $1 did not start within 30 s"
   inhabitant[$1]=$(pgrep -P $!)
   disown # it ends with this test
 }
@@ -76,10 +80,26 @@ cat "$logs"/[0-2] >"$logs/err"
 expect_one_line "rank 1 cannot reach the other processes" "wire" "GLOO_SOCKET_IFNAME"
 [ $SECONDS -lt 15 ] || fail "that took $SECONDS s"
 
+# A machine that finds no way to the address of rank 0, here for datagrams only.
+if on west ip rule add ipproto udp unreachable 2>/dev/null; then
+  SECONDS=0
+  ranks 10.0.0.1 east west east -- flat.yaml --timeout 30 --out nowhere
+  expect_same "${codes[*]}" "2 2 2"
+  cat "$logs"/[0-2] >"$logs/err"
+  expect_one_line "rank 1 cannot reach the other processes" "there is no route to 10.0.0.1"
+  [ $SECONDS -lt 15 ] || fail "that took $SECONDS s"
+  on west ip rule del ipproto udp unreachable
+fi
+
 # A link that fails: each machine names the ranks that it no longer reaches.
 sed -i 's/epochs: 2/epochs: 4000/' flat.yaml
 ranks 10.0.0.1 east west west -- flat.yaml --out cut --timeout 3 &
-while [ "$(cat cut/metrics.jsonl 2>/dev/null | wc -l)" -lt 3 ]; do sleep 0.02; done
+epochs() { cat cut/metrics.jsonl 2>/dev/null | wc -l; }
+for ((i = 0; i < 3000; ++i)); do
+  [ "$(epochs)" -lt 3 ] || break
+  sleep 0.02
+done
+[ "$(epochs)" -ge 3 ] || fail "$(epochs) of 3 epochs within 60 s: $(cat "$logs"/[0-2])"
 on west ip link set cable down
 wait $!
 expect_words "$logs/0" "rank 1 (process" "rank 2 (process" "on west" "have not answered"
