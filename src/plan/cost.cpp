@@ -23,17 +23,26 @@ namespace {
 
 thread_local double counted = 0;  // callbacks of LibTorch have no state of their own
 
-// After a convolution or a matrix product: each number of the result took one multiplication per input.
-void count_products(const at::RecordFunction& function, at::ObserverContext*) {
+// A convolution or a matrix product that is being computed.
+struct Product : at::ObserverContext {
+  explicit Product(double n) : per_number(n) {}
+  double per_number;  // of the result: one multiplication per input
+};
+
+// LibTorch shows the inputs only before it computes.
+std::unique_ptr<at::ObserverContext> begin_product(const at::RecordFunction& function) {
   const std::string name = function.name();
-  const bool convolves = name == "aten::convolution", multiplies = name == "aten::linear";
-  if (!convolves && !multiplies) return;
-  const auto result = function.outputs();
+  if (name != "aten::convolution" && name != "aten::linear") return nullptr;
   const auto inputs = function.inputs();
-  if (result.empty() || !result[0].isTensor() || inputs.size() < 2 || !inputs[1].isTensor()) return;
+  if (inputs.size() < 2 || !inputs[1].isTensor()) return nullptr;
   const at::Tensor weight = inputs[1].toTensor();
-  counted += static_cast<double>(result[0].toTensor().numel()) *
-             static_cast<double>(weight.numel() / weight.size(0));
+  return std::make_unique<Product>(static_cast<double>(weight.numel() / weight.size(0)));
+}
+
+void count_product(const at::RecordFunction& function, at::ObserverContext* context) {
+  const auto result = function.outputs();
+  if (context == nullptr || result.empty() || !result[0].isTensor()) return;
+  counted += static_cast<double>(result[0].toTensor().numel()) * static_cast<Product*>(context)->per_number;
 }
 
 // All of them are held, and those with gradients are summed (train/training_step.cpp).
@@ -246,12 +255,10 @@ double multiply_adds(Network& network, int64_t side) {
   const at::AutoGradMode gradients(true);  // without, layers choose other kernels, of other names
   network.train(false);                    // in training a frozen backbone has no gradients
   counted = 0;
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(
-          [](const at::RecordFunction&) { return std::unique_ptr<at::ObserverContext>(); }, count_products)
-          .needsInputs(true)
-          .needsOutputs(true)
-          .scopes({at::RecordScope::FUNCTION}));
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(begin_product, count_product)
+                                                     .needsInputs(true)
+                                                     .needsOutputs(true)
+                                                     .scopes({at::RecordScope::FUNCTION}));
   network.logits(network.features(at::zeros({1, network.spec().channels, side, side}, at::kByte)));
   at::removeCallback(handle);
   return counted;
