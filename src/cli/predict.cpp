@@ -38,9 +38,11 @@ std::string format_of(const Options& options) {
   if (!options.format.empty()) return options.format;
   if (options.out.empty()) return isatty(STDOUT_FILENO) ? "table" : "csv";
   const std::string extension = std::filesystem::path(options.out).extension().string();
-  const auto known =
-      std::find(kFormats.begin(), kFormats.end(), extension.empty() ? "" : extension.substr(1));
-  return known == kFormats.end() ? "csv" : *known;
+  if (extension.empty()) return "csv";
+  const auto known = std::find(kFormats.begin(), kFormats.end(), extension.substr(1));
+  if (known == kFormats.end() || *known == "table")
+    throw Error(options.out, "ends in none of .csv, .jsonl and .npy", "name it so, or add --format");
+  return *known;
 }
 
 // Prints lines as they come, unless they go to a file, which appears as a whole at the end.

@@ -18,7 +18,7 @@ WebRuntime read_web_runtime(const std::string& folder) {
   const auto read = [&](const char* name) {
     if (!std::filesystem::exists(folder + "/" + name))
       throw Error(folder, fmt::format("does not contain {}", name),
-                  "run npm install onnxruntime-web, and name its folder dist with option runtime");
+                  "run npm install onnxruntime-web@1.22.0, and name its folder dist with option runtime");
     return read_file(folder + "/" + name);
   };
   return {read("ort.wasm.min.mjs"), read("ort-wasm-simd-threaded.mjs"), read("ort-wasm-simd-threaded.wasm")};

@@ -298,10 +298,10 @@ RunOutcome resume_run(const std::string& path, at::Device device, const std::vec
   if (!folder.is_run()) {
     throw Error(path, "is not a run: it has no config.yaml", "name the folder of a training");
   }
-  check_changeable(set, path);
   std::optional<Lock> lock;
   if (team.first()) lock.emplace(path);
   const Config before = read_config(folder.config, {}), config = anchored(read_config(folder.config, set));
+  check_changeable(set, path);
   find_sources(config, folder);
   const auto objective = make_objective(config.objective);
   check_memory(config, *make_network(likely_spec(config, *objective), Weights::none()), processes_of(team));

@@ -178,6 +178,7 @@ expect_error "-: is given twice" -- predict run - - </dev/null
 expect_error "standard input" "contains no path" -- predict run - </dev/null
 expect_error "standard input" "neither a list of paths nor a tar" -- predict run - <all/plain.png
 expect_error "rows.csv" "exists already" "--force" -- predict run all/plain.png --out rows.csv
+expect_error "rows.json" "ends in none of .csv, .jsonl and .npy" "--format" -- predict run all/plain.png --out rows.json
 expect_error "rows.csv" "two outputs" -- predict run all/plain.png --out rows.csv --sheet rows.csv --force
 expect_error "--format" "xml" -- predict run all/plain.png --format xml
 expect_error "source is required" -- predict run

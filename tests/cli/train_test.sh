@@ -139,6 +139,7 @@ expect_ok train --resume longer # with what it was told last
 expect_error "set mining.pool=50" "cannot change" "train.epochs" "start another run" -- \
   train --resume longer --set mining.pool=50
 expect_error "set seed=3" "cannot change" -- train --resume longer --seed 3
+expect_error "unknown key 'train.epoch'" "train.epochs" -- train --resume longer --set train.epoch=4
 expect_error "train.epochs" "2 are fewer than the 3" -- train --resume longer --set train.epochs=2
 expect_error "--resume" "CONFIG" -- train flat.yaml --resume longer
 
