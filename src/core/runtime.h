@@ -25,7 +25,8 @@ void set_up_service_memory(int threads);
 struct WaitSetting {
   const char *variable, *value;
 };
-constexpr WaitSetting kOpenMpWait = {"GOMP_SPINCOUNT", "10000"}, kBlasWait = {"OPENBLAS_THREAD_TIMEOUT", "14"};
+constexpr WaitSetting kOpenMpWait = {"GOMP_SPINCOUNT", "10000"},
+                      kBlasWait = {"OPENBLAS_THREAD_TIMEOUT", "14"};
 
 // What the bits of a result depend on, apart from config and seed.
 struct Runtime {
