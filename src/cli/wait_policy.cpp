@@ -1,5 +1,5 @@
 // How long idle threads spin before they sleep. By default OpenMP's threads do so for milliseconds after a
-// parallel loop, and OpenBLAS's for about 20 ms after a product. Beside other programs this takes the cores
+// parallel loop, and OpenBLAS's for longer after a product. Beside other programs this takes the cores
 // from threads that have work to do, and a training becomes ten times slower; in one program the threads of
 // each library take them from those of the other. Ten thousand spins, or 16,384 cycles, are enough on an idle
 // machine and do little harm on a busy one (docs/performance.md).
